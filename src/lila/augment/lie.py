@@ -1,0 +1,174 @@
+"""Lie-group augmentations: exp(sum_i eps_i r_i G_i) with generators G_i and learned ranges r_i (technical_details.tex).
+
+The noise enters linearly in the Lie algebra, so independent uniform noise on [-1, 1] makes r_i the largest angle, shift
+or log-scale along the i-th generator.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, inf
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from lila.augment.base import Augmentation
+from lila.augment.parameterisation import PARAMETERISATIONS, Parameterisation, ParameterisationName
+from lila.choices import choose
+from lila.errors import ArgumentError
+
+_LIMIT_TOLERANCE = 1e-6  # a range brought back to its limit may exceed it by rounding and must keep its gradient
+
+
+def plain_unit(value: float, shape: tuple[int, ...]) -> str:
+    """A range that has no unit."""
+    return f"±{value:.3g}"
+
+
+def degrees(value: float, shape: tuple[int, ...]) -> str:
+    """An angle in radians, told in degrees."""
+    return f"±{value * 180 / torch.pi:.1f}°"
+
+
+def pixels(value: float, shape: tuple[int, ...]) -> str:
+    """A shift in half sides of the image, told in pixels."""
+    return f"±{value * max(shape[-2:]) / 2:.2f} px"
+
+
+def scale_factor(value: float, shape: tuple[int, ...]) -> str:
+    """A log-scale, told as the interval of factors."""
+    return f"×{exp(-value):.2f} to ×{exp(value):.2f}"
+
+
+@dataclass(frozen=True)
+class Generator:
+    """One direction of the Lie algebra.
+
+    Attributes:
+        name: what a person calls the transformation.
+        matrix: the generator, a square matrix as nested sequences or a tensor.
+        limit: the range beyond which a larger one means nothing more (a half turn, for a rotation).
+        unit: writes a range in a person's units, given it and the shape of an input.
+    """
+
+    name: str
+    matrix: Sequence[Sequence[float]] | Tensor
+    limit: float = inf
+    unit: Callable[[float, tuple[int, ...]], str] = plain_unit
+
+
+class LieFamily(Augmentation):
+    """The part that all Lie-group families share: generators, eta, and group elements from noise.
+
+    Args:
+        generators: the directions, all of one matrix size.
+        init: the range from which each generator starts: one number for all, one per generator, or None for the
+            parameterisation's own start, which is 0 for the identity, as in the paper.
+        parameterisation: how a range is written as eta: "identity", "softplus", "inverse", or one of your own.
+
+    Attributes:
+        eta: the learned parameter, one value per generator.
+    """
+
+    generators: Tensor
+
+    def __init__(
+        self,
+        generators: Sequence[Generator],
+        init: float | Sequence[float] | None = None,
+        parameterisation: str | Parameterisation = "identity",
+    ) -> None:
+        super().__init__()
+        matrices = _checked_matrices(generators)
+        self.names = tuple(generator.name for generator in generators)
+        self.noise_dim = len(generators)
+        self._units = tuple(generator.unit for generator in generators)
+        if isinstance(parameterisation, Parameterisation):
+            self.parameterisation = parameterisation
+        else:
+            name = choose(ParameterisationName, parameterisation, "parameterisation")
+            self.parameterisation = PARAMETERISATIONS[name]
+        self._limits = tuple(generator.limit for generator in generators)
+        self.register_buffer("generators", matrices, persistent=False)
+        self.eta = nn.Parameter(torch.tensor(self._initial_eta(init)))
+
+    def _initial_eta(self, init: float | Sequence[float] | None) -> list[float]:
+        if init is None:
+            init = self.parameterisation.start
+        values = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
+        if len(values) != len(self.names):
+            raise ArgumentError(f"init has {len(values)} values for {len(self.names)} generators {self.names}.")
+        return [self.parameterisation.to_eta(value) for value in values]
+
+    @property
+    def limits(self) -> Tensor:
+        """The limit of each range, shape (k,)."""
+        return self.eta.new_tensor(self._limits)
+
+    def limited_ranges(self) -> Tensor:
+        """The ranges that are used, shape (k,): those that eta stands for, saturated at the generators' limits."""
+        ranges = self.parameterisation.to_range(self.eta)
+        inside = ranges.abs() <= self.limits * (1 + _LIMIT_TOLERANCE)
+        return torch.where(inside, ranges, self.limits.copysign(ranges))
+
+    def algebra(self, noise: Tensor) -> Tensor:
+        """sum_i eps_i r_i G_i, shape (b, s, d, d)."""
+        coefficients = noise * self.limited_ranges()
+        return torch.einsum("bsk,kij->bsij", coefficients, self.generators.to(coefficients.dtype))
+
+    @property
+    def ranges(self) -> Mapping[str, float]:
+        return dict(zip(self.names, self.limited_ranges().detach().abs().tolist(), strict=True))
+
+    def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
+        return {name: unit(value, shape) for (name, value), unit in zip(self.ranges.items(), self._units, strict=True)}
+
+    @torch.no_grad()
+    def saturate_(self) -> None:
+        """Put each eta whose range exceeds its generator's limit back to that limit, so that it can still move."""
+        ranges = self.parameterisation.to_range(self.eta)
+        for i in torch.nonzero(ranges.abs() > self.limits).flatten().tolist():
+            # A parameterisation of positive ranges only never yields a negative one, so the sign survives the way back.
+            limit = self.limits[i].copysign(ranges[i]).item()
+            self.eta[i] = self.parameterisation.to_eta(cast("float", limit))
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value:.3g}" for name, value in self.ranges.items())
+
+
+class LiePoints(LieFamily):
+    """Points moved by group elements: x' = exp(sum_i eps_i r_i G_i) x.
+
+    Generators of size d act on points in R^d; generators of size d + 1 act on them in homogeneous coordinates, so that
+    they may translate too.
+    """
+
+    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
+        self.check_noise(x, noise)
+        size = self.generators.shape[-1]
+        if x.dim() != 2 or x.shape[1] not in (size, size - 1):
+            raise ArgumentError(
+                f"Generators of size {size} move points of shape (batch, {size}) or (batch, {size - 1}), but the "
+                f"inputs have shape {tuple(x.shape)}."
+            )
+        elements = torch.linalg.matrix_exp(self.algebra(noise))
+        if x.shape[1] == size:
+            return torch.einsum("bsij,bj->bsi", elements, x)
+        linear, shift = elements[..., :-1, :-1], elements[..., :-1, -1]
+        return torch.einsum("bsij,bj->bsi", linear, x) + shift
+
+
+def _checked_matrices(generators: Sequence[Generator]) -> Tensor:
+    if not generators:
+        raise ArgumentError("A Lie-group augmentation needs at least one generator.")
+    names = [generator.name for generator in generators]
+    if len(set(names)) != len(names):
+        raise ArgumentError(f"Generators must have different names, but these were given: {names}.")
+    matrices = [torch.as_tensor(generator.matrix, dtype=torch.float64) for generator in generators]
+    for name, matrix in zip(names, matrices, strict=True):
+        if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape != matrices[0].shape:
+            raise ArgumentError(
+                f"Generators must be square matrices of one size, but {name!r} has shape {tuple(matrix.shape)} and "
+                f"{names[0]!r} has {tuple(matrices[0].shape)}."
+            )
+    return torch.stack(matrices)

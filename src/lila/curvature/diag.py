@@ -1,0 +1,63 @@
+"""Diagonal curvature of an invariant network: h = sum_n sum_k (J_hat' u_k)^2, J_hat being averaged over samples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lila.curvature.layers import Layer
+from lila.curvature.structure import Structure, jacobian
+from lila.curvature.tape import Samples, Tape
+
+
+@dataclass(frozen=True)
+class Diag(Structure):
+    """The diagonal of the curvature.
+
+    Attributes:
+        layers: the layers.
+        blocks: per layer, the diagonal in the shape (r, o, d) of its block.
+    """
+
+    samples: ClassVar[Samples] = Samples.POSITIONS
+    layers: tuple[Layer, ...]
+    blocks: tuple[Tensor, ...]
+
+    @classmethod
+    def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
+        return cls(tuple(layers), tuple(like.new_zeros(layer.shape) for layer in layers))
+
+    @classmethod
+    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+        inputs = tape.inputs()
+        total = cls.zeros(tape.layers, columns)
+        for column in columns.unbind(2):
+            squares = (jacobian(g, a).square().sum(0) for g, a in zip(tape.pull(column), inputs, strict=True))
+            total = total + cls(tape.layers, tuple(squares))
+        return total
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.layers, tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)))
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(self.layers, tuple(block * factor for block in self.blocks))
+
+    def _with_prior(self, precisions: Mapping[str, Tensor]) -> list[Tensor]:
+        return [block + layer.join(precisions) for layer, block in zip(self.layers, self.blocks, strict=True)]
+
+    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        return torch.stack([block.log().sum(dtype=torch.float64) for block in self._with_prior(precisions)]).sum()
+
+    def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
+        with torch.no_grad():
+            return type(self)(self.layers, tuple(block.reciprocal() for block in self._with_prior(precisions)))
+
+    def inner(self, other: Self) -> Tensor:
+        return torch.stack([(a * b).sum() for a, b in zip(self.blocks, other.blocks, strict=True)]).sum()
+
+    def parts(self) -> Mapping[str, Tensor]:
+        return {
+            f"diagonal of layer {layer.name!r}": block for layer, block in zip(self.layers, self.blocks, strict=True)
+        }

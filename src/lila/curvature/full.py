@@ -1,0 +1,82 @@
+"""Full curvature of an invariant network: H = sum_n J_hat' Lambda_hat J_hat (eq. aug_ggn), for small networks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lila.curvature.layers import Layer
+from lila.curvature.structure import Structure, jacobian
+from lila.curvature.tape import Samples, Tape
+from lila.errors import MemoryBudgetError, NumericalError
+from lila.memory import available_bytes, readable_bytes
+
+_MATRICES_HELD = 4  # the sum, a batch's part of it, the Cholesky factor and the inverse
+
+
+@dataclass(frozen=True)
+class Full(Structure):
+    """The whole matrix over all weights of all layers.
+
+    Attributes:
+        layers: the layers, whose blocks (r, o, d), flattened one after the other, index the matrix.
+        matrix: shape (P, P).
+    """
+
+    samples: ClassVar[Samples] = Samples.POSITIONS
+    layers: tuple[Layer, ...]
+    matrix: Tensor
+
+    @classmethod
+    def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
+        weights = sum(layer.size for layer in layers)
+        needed, available = _MATRICES_HELD * weights**2 * like.element_size(), available_bytes(like.device)
+        if needed > available:
+            raise MemoryBudgetError(
+                f"The full curvature of {weights:,} weights needs about {readable_bytes(needed)}, but only "
+                f"{readable_bytes(available)} are free. Use structure='kron' (or 'diag'), or freeze some layers."
+            )
+        return cls(tuple(layers), like.new_zeros(weights, weights))
+
+    @classmethod
+    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+        inputs = tape.inputs()
+        rows = []
+        for column in columns.unbind(2):
+            blocks = [jacobian(g, a).flatten(1) for g, a in zip(tape.pull(column), inputs, strict=True)]
+            rows.append(torch.cat(blocks, dim=1))  # (b, P)
+        J = torch.cat(rows)  # (b k, P)
+        return cls(tape.layers, J.mT @ J)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.layers, self.matrix + other.matrix)
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(self.layers, self.matrix * factor)
+
+    def _cholesky(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        delta = torch.cat([layer.join(precisions).flatten() for layer in self.layers])
+        factor, failed = torch.linalg.cholesky_ex(self.matrix + torch.diag(delta))
+        if failed:
+            raise NumericalError(
+                "The full curvature plus the prior precision is not positive definite to rounding: the smallest prior "
+                f"precision, {float(delta.detach().min()):.3g}, is lost beside curvatures of up to "
+                f"{float(self.matrix.detach().diagonal().max()):.3g}. Use float64, or a larger precision."
+            )
+        return factor
+
+    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        return 2 * self._cholesky(precisions).diagonal().log().sum(dtype=torch.float64)
+
+    def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
+        """The inverse of H + diag(delta)."""
+        with torch.no_grad():
+            return type(self)(self.layers, torch.cholesky_inverse(self._cholesky(precisions)))
+
+    def inner(self, other: Self) -> Tensor:
+        return (self.matrix * other.matrix).sum()
+
+    def parts(self) -> Mapping[str, Tensor]:
+        return {"full curvature": self.matrix}

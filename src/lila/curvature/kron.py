@@ -1,0 +1,170 @@
+"""Kronecker-factored curvature of an invariant network (eq. kfac_aug and kfac_general; gradient as in jvp.tex).
+
+Per layer and group r, with a and g averaged over samples,
+
+    H = 1/M A kron G,    A = sum_n sum_t a a',    G = sum_n sum_t sum_k g_k g_k',
+
+where M = N T counts the positions. Layers with few weights per group instead sum over positions in the Jacobian j,
+which is exact: then A = N and G = sum_n sum_k j_k j_k', as if they had one position, one input and o d outputs.
+
+With eigenvalues lambda of A / M and mu of G, H + delta I has eigenvalues lambda_i mu_j + delta. The gradients of its
+log-determinant are
+
+    by A    P_A = V diag(c) V' / M,    c_i = sum_j mu_j / (lambda_i mu_j + delta),
+    by G    P_G = U diag(e) U',        e_j = sum_i lambda_i / (lambda_i mu_j + delta).
+
+Indices: r groups, i and j the eigenvalues of the two factors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lila.curvature.layers import Layer
+from lila.curvature.rules import Sharing
+from lila.curvature.structure import Structure, jacobian
+from lila.curvature.tape import Samples, Tape
+
+
+@dataclass(frozen=True)
+class KronBlock:
+    """The factors of one layer.
+
+    Attributes:
+        layer: the layer.
+        A: sum over positions of a a', shape (r, d, d).
+        G: sum over positions and columns of g g', shape (r, o, o).
+        positions: M, the number of positions summed over.
+    """
+
+    layer: Layer
+    A: Tensor
+    G: Tensor
+    positions: float
+
+    @cached_property
+    def eigen(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Eigenvalues and eigenvectors of A / M and of G."""
+        return eigh(self.A / max(self.positions, 1.0)), eigh(self.G)
+
+    def eigenvalues(self) -> Tensor:
+        """Eigenvalues lambda_i mu_j of H, shape (r, i, j)."""
+        (lam, _), (mu, _) = self.eigen
+        return lam[:, :, None] * mu[:, None, :]
+
+    def cotangent(self, delta: Tensor) -> "KronBlock":
+        """P_A and P_G for a scalar prior precision."""
+        (lam, V), (mu, U) = self.eigen
+        inverse = 1 / (self.eigenvalues() + delta)  # (r, i, j)
+        c = torch.einsum("rj,rij->ri", mu, inverse)
+        e = torch.einsum("ri,rij->rj", lam, inverse)
+        P_A = (V * c[:, None, :]) @ V.mT / max(self.positions, 1.0)
+        P_G = (U * e[:, None, :]) @ U.mT
+        return KronBlock(self.layer, P_A, P_G, 0.0)
+
+
+@dataclass(frozen=True)
+class Kron(Structure):
+    """One Kronecker-factored block per layer; weight and bias of a layer share it.
+
+    Attributes:
+        blocks: the factors, layer by layer.
+    """
+
+    samples: ClassVar[Samples] = Samples.AVERAGED
+    blocks: tuple[KronBlock, ...]
+
+    @classmethod
+    def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
+        blocks = []
+        for layer in layers:
+            groups, outputs, inputs = layer.shape
+            if layer.rule.sharing is Sharing.REDUCE:
+                outputs, inputs = outputs * inputs, 1
+            A, G = like.new_zeros(groups, inputs, inputs), like.new_zeros(groups, outputs, outputs)
+            blocks.append(KronBlock(layer, A, G, 0.0))
+        return cls(tuple(blocks))
+
+    @classmethod
+    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+        inputs = tape.inputs()
+        G: list[Tensor | None] = [None] * len(inputs)
+        for column in columns.unbind(2):
+            for i, (layer, a, g) in enumerate(zip(tape.layers, inputs, tape.pull(column), strict=True)):
+                if layer.rule.sharing is Sharing.REDUCE:
+                    g = jacobian(g, a).flatten(2).unsqueeze(1)  # (b, 1, r, o d)
+                outer, sum_ = second_moment(g), G[i]
+                G[i] = outer if sum_ is None else sum_ + outer
+        blocks = []
+        for layer, a, G_layer in zip(tape.layers, inputs, G, strict=True):
+            assert G_layer is not None, "columns are never empty"
+            if layer.rule.sharing is Sharing.REDUCE:
+                a = a.new_ones(len(a), 1, layer.shape[0], 1)
+            blocks.append(KronBlock(layer, second_moment(a), G_layer, float(a.shape[0] * a.shape[1])))
+        return cls(tuple(blocks))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            tuple(
+                KronBlock(one.layer, one.A + two.A, one.G + two.G, one.positions + two.positions)
+                for one, two in zip(self.blocks, other.blocks, strict=True)
+            )
+        )
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(
+            tuple(KronBlock(b.layer, b.A * factor, b.G * factor, b.positions * factor) for b in self.blocks)
+        )
+
+    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Sum over layers and eigenvalues of log(lambda_i mu_j + delta) (eq. kfac_logdet_eig)."""
+        logs = [
+            (block.eigenvalues() + layer_precision(block.layer, precisions)).log().sum(dtype=torch.float64)
+            for block in self.blocks
+        ]
+        return torch.stack(logs).sum()
+
+    def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
+        with torch.no_grad():
+            return type(self)(tuple(b.cotangent(layer_precision(b.layer, precisions)) for b in self.blocks))
+
+    def inner(self, other: Self) -> Tensor:
+        products = [
+            (one.A * two.A).sum() + (one.G * two.G).sum() for one, two in zip(self.blocks, other.blocks, strict=True)
+        ]
+        return torch.stack(products).sum()
+
+    def parts(self) -> Mapping[str, Tensor]:
+        named = {}
+        for block in self.blocks:
+            named[f"input factor A of layer {block.layer.name!r}"] = block.A
+            named[f"output factor G of layer {block.layer.name!r}"] = block.G
+        return named
+
+
+def second_moment(x: Tensor) -> Tensor:
+    """sum_n sum_t x x' per group: (b, t, r, i) to (r, i, i)."""
+    return torch.einsum("btri,btrj->rij", x, x)
+
+
+def layer_precision(layer: Layer, precisions: Mapping[str, Tensor]) -> Tensor:
+    """The one prior precision of a layer's block."""
+    return precisions[str(layer.weight or layer.bias)]
+
+
+def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices.
+
+    A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. What does not converge
+    in float32 is done in float64.
+    """
+    symmetric = (matrix + matrix.mT) / 2
+    try:
+        values, vectors = torch.linalg.eigh(symmetric)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        values, vectors = (x.to(matrix.dtype) for x in torch.linalg.eigh(symmetric.double()))
+    return values.clamp(min=0), vectors

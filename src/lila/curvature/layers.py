@@ -1,0 +1,145 @@
+"""The layers of a network whose weights the curvature is over, and where each weight sits in its block."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from lila.curvature.rules import Rule, known_layers, rule_for
+from lila.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module with at least one trainable weight, and its rule.
+
+    Its weights form one block W of shape (r, o, d): the multiplying weight first, the bias as last input. A frozen
+    parameter is a constant, and its part of the block is left out.
+
+    Attributes:
+        name: its name in the network.
+        module: the module.
+        rule: how it acts.
+        weight: full name of the multiplying weight, None if it is missing or frozen.
+        bias: full name of the bias, None if it is missing or frozen.
+    """
+
+    name: str
+    module: nn.Module
+    rule: Rule
+    weight: str | None
+    bias: str | None
+
+    @classmethod
+    def of(cls, name: str, module: nn.Module, rule: Rule) -> "Layer":
+        """The layer made of a module's parameters that are trainable now."""
+
+        def trainable(own: str | None) -> str | None:
+            parameter = getattr(module, own, None) if own else None
+            if own is None or parameter is None or not parameter.requires_grad:
+                return None
+            return f"{name}.{own}" if name else own
+
+        return cls(name, module, rule, trainable(rule.weight), trainable(rule.bias))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(r, o, d) of the block of trainable weights."""
+        groups, outputs, inputs = self.rule.shape(self.module)
+        return groups, outputs, inputs * (self.weight is not None) + (self.bias is not None)
+
+    @property
+    def size(self) -> int:
+        """Number of trainable weights."""
+        return prod(self.shape)
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """The inputs a of the block, shape (v, t, r, d), from the rule's features."""
+        a = self.rule.inputs(self.module, x)
+        if self.weight is None:
+            a = a[..., :0]
+        if self.bias is not None:
+            a = torch.cat([a, a.new_ones(*a.shape[:-1], 1)], dim=-1)
+        return a
+
+    def join(self, values: Mapping[str, Tensor]) -> Tensor:
+        """A value per weight, by parameter name and in the parameter's shape or a scalar, as a block (r, o, d)."""
+        groups, outputs, inputs = self.rule.shape(self.module)
+        parts = []
+        for name, width in ((self.weight, inputs), (self.bias, 1)):
+            if name is not None:
+                value = values[name]
+                shape = (groups, outputs, width)
+                parts.append(value.reshape(shape) if value.dim() else value.expand(shape))
+        return torch.cat(parts, dim=-1)
+
+    def split(self, block: Tensor) -> dict[str, Tensor]:
+        """The inverse of `join`: a block (r, o, d) as one tensor per parameter, in the parameter's shape."""
+        width = self.rule.shape(self.module)[2] if self.weight is not None else 0
+        parts = ((self.weight, self.rule.weight, block[..., :width]), (self.bias, self.rule.bias, block[..., width:]))
+        return {full: part.reshape(getattr(self.module, str(own)).shape) for full, own, part in parts if full}
+
+
+def find_layers(net: nn.Module) -> tuple[Layer, ...]:
+    """The layers with trainable weights, in the network's order; raises where the curvature would not be defined."""
+    check_examples_apart(net)
+    _check_not_tied(net)
+    layers = []
+    for name, module in net.named_modules():
+        trainable = [own for own, p in module.named_parameters(recurse=False) if p.requires_grad]
+        if not trainable:
+            continue
+        rule = rule_for(module)
+        if rule is None or not set(trainable) <= {rule.weight, rule.bias}:
+            raise ModelError(_no_rule_message(name, module, trainable))
+        layers.append(Layer.of(name, module, rule))
+    if not layers:
+        raise ModelError("The network has no trainable parameters, so it has no evidence to speak of.")
+    return tuple(layers)
+
+
+def check_examples_apart(net: nn.Module) -> None:
+    """Raise if the network holds a module under which examples have no likelihood of their own."""
+    for name, module in net.named_modules():
+        if isinstance(module, _BatchNorm):
+            raise ModelError(
+                f"{name!r} is a {type(module).__name__}. Batch norm lets the examples of a batch influence each other, "
+                "so there is no likelihood of a single example, and the evidence is not defined. Use nn.GroupNorm or "
+                "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.layers.Scale and Bias)."
+            )
+        if isinstance(module, _DropoutNd) and module.training and module.p > 0:
+            raise ModelError(
+                f"{name!r} is a {type(module).__name__} in training mode. Its random masks differ from pass to pass, "
+                "so the likelihood is not a function of the weights. Set p = 0 or switch it off with eval(); the prior "
+                "regularises in its place."
+            )
+
+
+def _check_not_tied(net: nn.Module) -> None:
+    owners: dict[int, str] = {}
+    for name, parameter in _all_names(net):
+        first = owners.setdefault(id(parameter), name)
+        if first != name and parameter.requires_grad:
+            raise ModelError(
+                f"The parameter {first!r} is used again as {name!r}. There is no curvature rule for a weight shared by "
+                "two modules. Use the same module twice instead, or give each its own weight."
+            )
+
+
+def _all_names(net: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    for prefix, module in net.named_modules():
+        for own, parameter in module.named_parameters(recurse=False):
+            yield f"{prefix}.{own}" if prefix else own, parameter
+
+
+def _no_rule_message(name: str, module: nn.Module, trainable: list[str]) -> str:
+    where = f"{name!r} ({type(module).__name__})" if name else f"the network itself ({type(module).__name__})"
+    return (
+        f"There is no curvature rule for the parameters {trainable} of {where}. Layers with a rule: "
+        f"{', '.join(known_layers())}. Build the module from these, freeze the parameters (requires_grad_(False)) to "
+        "treat them as constants, or give a rule of your own with lila.register_rule."
+    )

@@ -1,0 +1,78 @@
+"""The contract of a curvature structure: what Kron, Diag and Full have in common.
+
+A structure is an immutable sum over examples. It is made for a batch from a tape and columns (with or without a graph),
+batches are added up, and the sum answers for its log-determinant under any prior. The gradient of that log-determinant
+by the sum itself, its cotangent, is an object of the same class, so that
+
+    d log|H| / d eta = sum over batches of d <cotangent, batch(eta)> / d eta        (eq. aug_grad_eff, jvp.tex)
+
+needs one batch's graph at a time.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from lila.curvature.layers import Layer
+from lila.curvature.tape import Samples, Tape
+from lila.errors import ArgumentError
+
+
+class Structure(ABC):
+    """An approximation to the curvature of the negative log-likelihood, summed over examples.
+
+    Attributes:
+        samples: what the tape must do with the samples of an example.
+    """
+
+    samples: ClassVar[Samples]
+
+    @classmethod
+    @abstractmethod
+    def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
+        """The sum over no examples, on the device and in the type of a tensor."""
+
+    @classmethod
+    @abstractmethod
+    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+        """The sum over the examples of a recorded batch, for columns of shape (b, c, k)."""
+
+    @abstractmethod
+    def __add__(self, other: Self) -> Self: ...
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """The curvature of a data set `factor` times as large."""
+
+    @abstractmethod
+    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """log|H + diag(delta)| in float64, differentiable in the precisions delta, given by parameter name."""
+
+    @abstractmethod
+    def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
+        """The gradient of log|H + diag(delta)| by the summed quantities."""
+
+    @abstractmethod
+    def inner(self, other: Self) -> Tensor:
+        """The inner product with another object of the class, a scalar."""
+
+    @abstractmethod
+    def parts(self) -> Mapping[str, Tensor]:
+        """The tensors it consists of, by a name a person can make sense of."""
+
+
+def check_precision(like: Tensor) -> None:
+    """Raise if factors of this type could not be decomposed."""
+    if like.dtype not in (torch.float32, torch.float64):
+        raise ArgumentError(
+            f"The network computes in {like.dtype}, in which matrices cannot be decomposed and the log-determinant "
+            "would be meaningless. Convert it and the data to float32 (net.float()) for the evidence."
+        )
+
+
+def jacobian(g: Tensor, a: Tensor) -> Tensor:
+    """The Jacobian in a layer's block, sum_t g[t, r, o] a[t, r, d]: shape (b, r, o, d)."""
+    return torch.einsum("btro,btrd->brod", g, a)

@@ -1,0 +1,153 @@
+"""One run of the invariant network that remembers, for each layer, its inputs and the way back to its outputs.
+
+For an invariant network the outputs are f_hat = 1/S sum_s f(x_s), so the gradient of f_hat at the layer's output for
+view s is g_s / S. Summed over s it is the average of the Jacobians g_s (eq. kfac_aug). Kept apart, the samples act as
+further positions: the Jacobian of f_hat in a layer's weights is sum_{s,t} (g_st / S) a_st' (eq. aug_ggn).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from lila.curvature.layers import Layer
+from lila.errors import ModelError
+from lila.invariant import InvariantModel
+
+
+class Samples(Enum):
+    """What becomes of the S samples of an example."""
+
+    AVERAGED = "averaged"
+    """Inputs and output gradients are averaged separately, as the Kronecker structure does."""
+    POSITIONS = "positions"
+    """They are further positions of the layer, so that the Jacobian itself is averaged."""
+
+
+@dataclass(frozen=True)
+class Tape:
+    """A recorded run.
+
+    Attributes:
+        outputs: f_hat, shape (b, c), with a graph to the layers' outputs.
+        layers: the layers recorded.
+        uses: per layer, the inputs a of each of its uses, shape (b, t, r, d).
+        edges: per layer, where the output of each of its uses enters the graph.
+        views: v = b s, the number of inputs that the network was given.
+        samples: what becomes of the samples of an example.
+        differentiable: whether everything carries a graph to the hyperparameters.
+    """
+
+    outputs: Tensor
+    layers: tuple[Layer, ...]
+    uses: tuple[tuple[Tensor, ...], ...]
+    edges: tuple[tuple[GradientEdge, ...], ...]
+    views: int
+    samples: Samples
+    differentiable: bool
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Per layer, the inputs a of all its uses, shape (b, t, r, d): further uses are further positions."""
+        return tuple(
+            self._join(list(uses), layer, layer.shape[2]) for layer, uses in zip(self.layers, self.uses, strict=True)
+        )
+
+    def pull(self, column: Tensor) -> tuple[Tensor, ...]:
+        """Per layer, the gradients g of <column, f_hat> for a column (b, c), shape (b, t, r, o)."""
+        edges = [edge for of_layer in self.edges for edge in of_layer]
+        grads = iter(
+            torch.autograd.grad(
+                self.outputs,
+                edges,
+                grad_outputs=column,
+                retain_graph=True,
+                create_graph=self.differentiable,
+                allow_unused=True,
+            )
+            if edges
+            else ()
+        )
+        pulled = []
+        for layer, uses in zip(self.layers, self.uses, strict=True):
+            per_use = [self._arrange(layer, next(grads), a) for a in uses]
+            pulled.append(self._join(per_use, layer, layer.shape[1]))
+        return tuple(pulled)
+
+    def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor) -> Tensor:
+        if grad is None:  # the output does not depend on this use of the layer
+            return a.new_zeros(*a.shape[:3], layer.shape[1])
+        g = layer.rule.outputs(layer.module, grad, self.views).unflatten(0, (len(self.outputs), -1))  # (b, s, t, r, o)
+        return g.sum(1) if self.samples is Samples.AVERAGED else g.flatten(1, 2)
+
+    def _join(self, uses: list[Tensor], layer: Layer, width: int) -> Tensor:
+        if not uses:  # the layer was never reached: no positions at all
+            return self.outputs.new_zeros(len(self.outputs), 0, layer.shape[0], width)
+        return uses[0] if len(uses) == 1 else torch.cat(uses, dim=1)
+
+
+def record(
+    model: InvariantModel, layers: Iterable[Layer], x: Tensor, noise: Tensor, samples: Samples, differentiable: bool
+) -> Tape:
+    """Run the invariant network on a batch and record its layers.
+
+    The weights are constants here (detached, without touching the network), so no gradient to them is ever computed.
+
+    Args:
+        model: the invariant network.
+        layers: those to record.
+        x: inputs, shape (b, *shape).
+        noise: shape (b, s, k).
+        samples: what becomes of the samples of an example.
+        differentiable: keep a graph to the parameters of the augmentation.
+    """
+    layers = tuple(layers)
+    batch = x.shape[0]
+    views = model.views(x, noise)
+    if not (differentiable and views.requires_grad):
+        views = views.detach().requires_grad_()  # so that every layer's output has a place in the graph
+    uses: list[list[Tensor]] = [[] for _ in layers]
+    edges: list[list[GradientEdge]] = [[] for _ in layers]
+
+    def features(layer: Layer, x: Tensor) -> Tensor:
+        """The layer's inputs a, shape (b, t, r, d); averaging commutes with everything linear, so it comes first."""
+        try:
+            raw = layer.rule.features(layer.module, x, views.shape[0]).unflatten(0, (batch, -1))
+        except ModelError as error:
+            raise ModelError(f"In layer {layer.name!r}: {error}") from None
+        if samples is Samples.AVERAGED:
+            return layer.inputs(raw.mean(1))
+        return layer.inputs(raw.flatten(0, 1)).unflatten(0, (batch, -1)).flatten(1, 2)
+
+    def hook_for(position: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], None]:
+        layer = layers[position]
+
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+            if not output.requires_grad:
+                raise ModelError(
+                    f"The output of {layer.name!r} has no gradient: the network runs it under torch.no_grad() or "
+                    "detaches what comes before it. Freeze its parameters if that is meant."
+                )
+            with torch.set_grad_enabled(differentiable):
+                uses[position].append(features(layer, args[0] if args else next(iter(kwargs.values()))))
+            # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
+            edges[position].append(get_gradient_edge(output))
+
+        return hook
+
+    weights = {name: p.detach() for name, p in model.net.named_parameters()}
+    hooks = [layer.module.register_forward_hook(hook_for(i), with_kwargs=True) for i, layer in enumerate(layers)]
+    try:
+        with torch.enable_grad():
+            outputs = model.average(views, batch, weights)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return Tape(outputs, layers, _frozen(uses), _frozen(edges), views.shape[0], samples, differentiable)
+
+
+def _frozen(lists: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(map(tuple, lists))

@@ -1,0 +1,1 @@
+"""Data: what the passes read examples from."""

@@ -1,0 +1,133 @@
+"""Training data as the passes see it: examples by index, in batches of any size.
+
+Noise belongs to an example's index, so a pass fetches examples by index and never relies on the order in which some
+loader happens to give them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from lila.errors import ArgumentError, DataError
+
+Data = tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some examples.
+
+    Attributes:
+        index: their indices in the data set, shape (b,).
+        x: inputs, shape (b, *shape).
+        y: targets.
+    """
+
+    index: Tensor
+    x: Tensor
+    y: Tensor
+
+
+class Examples:
+    """A data set of (x, y) from a pair of tensors, a map-style Dataset, or the Dataset behind a DataLoader.
+
+    Of a DataLoader its dataset, collate function and workers are used; its batch size and order are not.
+
+    Args:
+        data: the data.
+        device: where batches are put; where the data is if None.
+    """
+
+    def __init__(self, data: Data, device: torch.device | None = None) -> None:
+        self.device = device
+        self.loading: dict[str, Any] = {"collate_fn": default_collate}
+        self.tensors: tuple[Tensor, Tensor] | None = None
+        self.dataset: Dataset[Any] | None = None
+        if isinstance(data, DataLoader):
+            self.loading = {
+                "collate_fn": data.collate_fn,
+                "num_workers": data.num_workers,
+                "pin_memory": data.pin_memory,
+            }
+            data = data.dataset
+        if isinstance(data, IterableDataset):
+            raise DataError(
+                "The data is an IterableDataset, whose examples have no index. Noise belongs to an example's index; "
+                "use a map-style Dataset with __getitem__ and __len__."
+            )
+        if isinstance(data, (tuple, list)):
+            self.tensors = _checked_pair(data)
+            self.length = len(data[0])
+        elif hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+            self.dataset = data
+            self.length = len(data)
+        else:
+            raise DataError(
+                f"The data must be a pair of tensors (x, y), a map-style Dataset or a DataLoader, not {type(data)}."
+            )
+        if self.length == 0:
+            raise DataError("The data set is empty.")
+
+    def __len__(self) -> int:
+        return self.length
+
+    def batches(self, size: int, chosen: Tensor | None = None) -> Iterator[Batch]:
+        """Go through the data set, or the examples with the chosen indices, in checked batches of at most `size`."""
+        if size < 1:
+            raise ArgumentError(f"A batch holds at least one example, but its size was given as {size}.")
+        indices = torch.arange(self.length) if chosen is None else chosen
+        for index, (x, y) in zip(indices.split(size), self._raw(size, indices), strict=True):
+            batch = Batch(index.to(self.device), x.to(self.device), y.to(self.device))
+            _check(batch)
+            yield batch
+
+    def _raw(self, size: int, indices: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        if self.tensors is not None:
+            x, y = self.tensors
+            for index in indices.split(size):
+                yield x[index.to(x.device)], y[index.to(y.device)]
+            return
+        assert self.dataset is not None
+        sampler: Sequence[int] = indices.tolist()
+        try:
+            for item in DataLoader(self.dataset, batch_size=size, sampler=sampler, **self.loading):
+                yield _checked_item(item)
+        except TypeError as error:
+            if "default_collate" not in str(error):
+                raise
+            raise DataError(f"The examples could not be stacked to a batch of tensors: {error}") from error
+
+
+def _checked_pair(data: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    if len(data) != 2 or not all(isinstance(part, Tensor) for part in data):
+        raise DataError(f"Data given as a tuple must be two tensors (x, y), but is {[type(part) for part in data]}.")
+    x, y = data
+    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y):
+        raise DataError(
+            f"There must be as many inputs as targets, but x has shape {tuple(x.shape)} and y {tuple(y.shape)}."
+        )
+    return x, y
+
+
+def _checked_item(item: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(item, (tuple, list)) or len(item) != 2 or not all(isinstance(part, Tensor) for part in item):
+        raise DataError(
+            "Each example of the Dataset must be a pair (x, y) that collates to two tensors, but a batch came out as "
+            f"{type(item)}. Return tensors from it (with torchvision: transform=ToTensor())."
+        )
+    return item[0], item[1]
+
+
+def _check(batch: Batch) -> None:
+    if not batch.x.is_floating_point():
+        raise DataError(
+            f"Inputs must be real numbers, but they have type {batch.x.dtype}. Convert them: x.float() (images also "
+            "want scaling: x.float() / 255)."
+        )
+    finite = batch.x.flatten(1).isfinite().all(1)
+    if not finite.all():
+        raise DataError(f"The input of example {batch.index[~finite][0]} contains NaN or infinite values.")

@@ -1,0 +1,193 @@
+"""The Laplace approximation of the log marginal likelihood ("evidence") of an invariant network (eq. aug_laplace_ggn).
+
+log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2 pi|,    H = curvature + diag(delta)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log, pi
+
+import torch
+from torch import Tensor
+
+from lila.choices import choose
+from lila.curvature import STRUCTURES, CurvatureKind, Layer, Roots, Structure, StructureName, find_layers
+from lila.curvature.structure import check_precision
+from lila.data.examples import Batch, Data, Examples
+from lila.errors import ArgumentError
+from lila.invariant import InvariantModel
+from lila.likelihood import Likelihood
+from lila.noise import Draw
+from lila.passes import Pass, check_finite, gather, pull_back
+from lila.prior import GaussianPrior, PriorStructure
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of the evidence, in nats for the whole data set.
+
+    Attributes:
+        log_likelihood: sum_n log p(y_n | f_hat(x_n)).
+        log_prior: log p(theta).
+        log_det: -1/2 log|H / 2 pi|, the price of complexity.
+        curvature: the curvature of the negative log-likelihood, from which the last term and its gradient follow.
+        draw: the noise under which it was estimated.
+    """
+
+    log_likelihood: float
+    log_prior: float
+    log_det: float
+    curvature: Structure
+    draw: Draw
+
+    @property
+    def value(self) -> float:
+        """The estimate of the log marginal likelihood: the sum of the three terms."""
+        return self.log_likelihood + self.log_prior + self.log_det
+
+
+class Evidence:
+    """The evidence of an invariant network, and its gradient in every hyperparameter.
+
+    The hyperparameters are the trainable parameters of the augmentation, the likelihood and the prior.
+
+    Args:
+        model: the invariant network.
+        likelihood: of the targets.
+        prior: over the weights of the network.
+        structure: of the curvature: "kron", "diag" or "full".
+        curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
+        probes: random probes per example in the estimate, in place of all columns of the output Hessian's root. They
+            estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
+            and that of the examples. None is exact.
+        gradient_probes: random probes per example in the gradient, which they leave unbiased. None is exact.
+        microbatch: the number of examples whose graph is in memory at a time; it does not change the result.
+    """
+
+    def __init__(
+        self,
+        model: InvariantModel,
+        likelihood: Likelihood,
+        prior: GaussianPrior,
+        structure: str | StructureName = "kron",
+        curvature: str | CurvatureKind = "ggn",
+        probes: int | None = None,
+        gradient_probes: int | None = None,
+        microbatch: int = 128,
+    ) -> None:
+        name = choose(StructureName, structure, "curvature structure")
+        kind = choose(CurvatureKind, curvature, "curvature")
+        if microbatch < 1:
+            raise ArgumentError(f"microbatch is a number of examples, at least 1, not {microbatch}.")
+        if name is StructureName.KRON and prior.structure is PriorStructure.DIAGONAL:
+            raise ArgumentError(
+                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
+                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
+            )
+        self.model, self.likelihood, self.prior = model, likelihood, prior
+        self.structure = STRUCTURES[name]
+        self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
+        self.microbatch = microbatch
+        self._layers()  # says at once what is wrong with the network
+
+    def estimate(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Estimate:
+        """Estimate the evidence by one pass over the data without a graph.
+
+        Args:
+            data: a pair of tensors, a map-style Dataset of (x, y), or a DataLoader over one.
+            draw: the noise; the default is that of seed 0 and epoch 0.
+            subset: use this many random examples only, and scale what is a sum over examples up to all of them.
+        """
+        draw = draw or Draw()
+        examples = self._examples(data)
+        batches, scale = self._batches(examples, draw, subset)
+        log_likelihood, curvature = gather(self._pass(draw, self.roots), batches)
+        return self._assess(float(log_likelihood) * scale, curvature.scaled(scale), draw, self.prior)
+
+    def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
+        """The same estimate under another prior: no pass over the data, and nothing is changed."""
+        return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior)
+
+    def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
+        """The gradient of the evidence in every hyperparameter, by a second pass in microbatches.
+
+        Args:
+            data: the same as the estimate's.
+            estimate: from `estimate`, at the present hyperparameters and weights.
+            subset: use this many random examples only, scaled up: an unbiased estimate of the gradient at the
+                estimate's curvature.
+
+        Returns:
+            Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
+        """
+        parameters = self.hyperparameters()
+        of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
+        of_model = {name: p for name, p in parameters.items() if name not in of_prior}
+        gradients: dict[str, Tensor] = {}
+        if of_model:
+            with torch.no_grad():
+                cotangent = estimate.curvature.cotangent(self.prior.precisions())
+            batches, scale = self._batches(self._examples(data), estimate.draw, subset)
+            pass_ = self._pass(estimate.draw, self.gradient_roots)
+            pulled = pull_back(pass_, batches, cotangent, list(of_model.values()))
+            gradients |= {name: scale * grad for name, grad in zip(of_model, pulled, strict=True)}
+        if of_prior:
+            log_prior, log_det = self._prior_terms(estimate.curvature, self.prior)
+            gradients |= zip(of_prior, torch.autograd.grad(log_prior + log_det, list(of_prior.values())), strict=True)
+        for name, gradient in gradients.items():
+            check_finite(f"gradient of the evidence in {name}", gradient)
+        return {name: gradients[name] for name in parameters}
+
+    def backward(self, data: Data, estimate: Estimate, subset: int | None = None) -> None:
+        """Add the gradient of the *negative* evidence to the `.grad` of each hyperparameter, for an optimiser."""
+        gradients = self.gradient(data, estimate, subset)
+        for name, parameter in self.hyperparameters().items():
+            parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
+
+    def hyperparameters(self) -> dict[str, torch.nn.Parameter]:
+        """The trainable parameters of augmentation, likelihood and prior, by name."""
+        owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
+        return {
+            f"{owner}.{name}": parameter
+            for owner, module in owners.items()
+            for name, parameter in module.named_parameters()
+            if parameter.requires_grad
+        }
+
+    def _layers(self) -> tuple[Layer, ...]:
+        layers = find_layers(self.model.net)
+        check_precision(next(self.model.net.parameters()))
+        found = {name for layer in layers for name in (layer.weight, layer.bias) if name is not None}
+        differing = sorted(found ^ set(self.prior.weight_names))
+        if differing:
+            raise ArgumentError(
+                f"The prior and the network disagree on which weights are trainable: {differing}. Make the "
+                "GaussianPrior from this network, after freezing what is to be frozen."
+            )
+        return layers
+
+    def _pass(self, draw: Draw, roots: Roots) -> Pass:
+        return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw)
+
+    def _examples(self, data: Data) -> Examples:
+        return Examples(data, next(self.model.net.parameters()).device)
+
+    def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
+        """Batches of the examples to use, and the factor that scales their sums up to the whole data set."""
+        chosen = None if subset is None else draw.subset(len(examples), subset)
+        scale = 1.0 if chosen is None else len(examples) / len(chosen)
+        return examples.batches(self.microbatch, chosen), scale
+
+    def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
+        """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
+        weights = {name: p.detach() for name, p in self.model.net.named_parameters()}
+        count = sum(weights[name].numel() for name in prior.weight_names)
+        log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
+        return prior.log_prob(weights), log_det
+
+    def _assess(self, log_likelihood: float, curvature: Structure, draw: Draw, prior: GaussianPrior) -> Estimate:
+        with torch.no_grad():
+            log_prior, log_det = self._prior_terms(curvature, prior)
+        check_finite("log prior", log_prior)
+        check_finite("log-determinant", log_det)
+        return Estimate(log_likelihood, float(log_prior), float(log_det), curvature, draw)

@@ -1,0 +1,74 @@
+"""The invariant network: a network averaged over random transformations of its input (eq. invariant_function)."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from lila.augment.base import Augmentation
+from lila.errors import ArgumentError, ModelError
+from lila.noise import Draw
+
+
+class InvariantModel(nn.Module):
+    """f_hat(x; theta, eta) = 1/S sum_s f(g(x, eps_s; eta); theta).
+
+    Called without noise it behaves as dropout does: in training mode it draws fresh noise from PyTorch's global
+    generator, independently for each example; in evaluation mode it uses one fixed set of S noise vectors for every
+    input, so that a prediction depends neither on the other inputs nor on how often it is asked for.
+
+    Args:
+        net: any network without batch norm that maps (batch, *shape) to (batch, outputs).
+        augmentation: the learnable distribution of transformations.
+        samples: S, the number of transformations to average over; the bound on the likelihood tightens with it.
+    """
+
+    def __init__(self, net: nn.Module, augmentation: Augmentation, samples: int = 31) -> None:
+        super().__init__()
+        if samples < 1:
+            raise ArgumentError(f"samples is the number of transformations to average over: at least 1, not {samples}.")
+        self.net = net
+        self.augmentation = augmentation
+        self.samples = samples
+
+    def draw(self, draw: Draw, index: Tensor, dtype: torch.dtype) -> Tensor:
+        """The noise of the examples with these indices, shape (len(index), S, k)."""
+        return draw.uniform(index, (self.samples, self.augmentation.noise_dim), dtype)
+
+    def views(self, x: Tensor, noise: Tensor) -> Tensor:
+        """The transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
+        views: Tensor = self.augmentation(x, noise)
+        return views.flatten(0, 1)
+
+    def average(self, views: Tensor, batch: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Average the network's outputs at the views of each example: (b s, *shape) to (b, c).
+
+        Args:
+            views: as from `views`.
+            batch: b.
+            weights: values to use in place of the network's own parameters, by name.
+        """
+        outputs = self.net(views) if weights is None else functional_call(self.net, dict(weights), (views,))
+        if not isinstance(outputs, Tensor) or outputs.dim() != 2 or outputs.shape[0] != views.shape[0]:
+            got = f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs)}"
+            raise ModelError(
+                f"The network must map a batch of {views.shape[0]} inputs to outputs of shape ({views.shape[0]}, "
+                f"outputs), but {type(self.net).__name__} returned {got}. End it with nn.Flatten() if it keeps "
+                "further dimensions, or wrap it to return the logits alone."
+            )
+        return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
+
+    def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
+        """The averaged outputs at inputs x, shape (b, c), for noise of shape (b, s, k) or noise drawn as above."""
+        if noise is None:
+            noise = self._fresh_noise(x) if self.training else self._fixed_noise(x)
+        return self.average(self.views(x, noise), x.shape[0])
+
+    def _fresh_noise(self, x: Tensor) -> Tensor:
+        shape = (x.shape[0], self.samples, self.augmentation.noise_dim)
+        return torch.rand(shape, dtype=x.dtype, device=x.device) * 2 - 1
+
+    def _fixed_noise(self, x: Tensor) -> Tensor:
+        shared = self.draw(Draw(), torch.zeros(1, dtype=torch.int64, device=x.device), x.dtype)
+        return shared.expand(x.shape[0], -1, -1)

@@ -1,0 +1,146 @@
+"""Likelihoods p(y | f) with the network's output f as natural parameter, their output Hessians and roots of these.
+
+Indices: b examples, c outputs, r columns of the root. Each class gives, for one batch:
+
+    log_prob   log p(y | f)                            (b,)
+    score      d log p(y | f) / d f                    (b, c)
+    root       L with L L' = Lambda = -d2 log p / df2  (b, c, r)
+    hessian    Lambda                                  (b, c, c)
+
+All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
+"""
+
+from abc import ABC, abstractmethod
+from math import log, pi
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lila.errors import ArgumentError, DataError
+
+
+class Likelihood(nn.Module, ABC):
+    """A log-concave density of the target given the network's output."""
+
+    @abstractmethod
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        """Log-density of each target, shape (b,)."""
+
+    @abstractmethod
+    def score(self, f: Tensor, y: Tensor) -> Tensor:
+        """Gradient of the log-density in f, shape (b, c)."""
+
+    @abstractmethod
+    def root(self, f: Tensor) -> Tensor:
+        """A root L of the output Hessian, shape (b, c, r)."""
+
+    def hessian(self, f: Tensor) -> Tensor:
+        """The output Hessian Lambda = L L', shape (b, c, c)."""
+        root = self.root(f)
+        return root @ root.mT
+
+    @abstractmethod
+    def check_targets(self, outputs: int, y: Tensor) -> None:
+        """Raise DataError unless y can be targets of a network with this number of outputs."""
+
+
+class Categorical(Likelihood):
+    """One of C classes: p(y = c | f) = softmax(f)_c; Lambda = diag(p) - p p', L = diag(sqrt p) - p sqrt(p)'."""
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        return -F.cross_entropy(f, y, reduction="none")
+
+    def score(self, f: Tensor, y: Tensor) -> Tensor:
+        return F.one_hot(y, f.shape[1]) - f.softmax(1)
+
+    def root(self, f: Tensor) -> Tensor:
+        log_p = f.log_softmax(1)
+        sqrt_p = (0.5 * log_p).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
+        return torch.diag_embed(sqrt_p) - log_p.exp()[:, :, None] * sqrt_p[:, None, :]
+
+    def check_targets(self, outputs: int, y: Tensor) -> None:
+        if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or y.dim() != 1:
+            raise DataError(
+                f"Categorical needs one integer class per example, shape (batch,), but the labels have type {y.dtype} "
+                f"and shape {tuple(y.shape)}. One-hot labels: y.argmax(1); numbers to predict: use lila.Gaussian()."
+            )
+        low, high = int(y.min()), int(y.max())
+        if low < 0 or high >= outputs:
+            raise DataError(
+                f"The labels range from {low} to {high}, but the network has {outputs} outputs, so they must lie in "
+                f"0 ... {outputs - 1}."
+            )
+
+
+class Bernoulli(Likelihood):
+    """Independent yes/no labels, one per output: p(y = 1 | f) = sigmoid(f); Lambda = diag(p (1 - p))."""
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        return -F.binary_cross_entropy_with_logits(f, _columns(f, y), reduction="none").sum(1)
+
+    def score(self, f: Tensor, y: Tensor) -> Tensor:
+        return _columns(f, y) - f.sigmoid()
+
+    def root(self, f: Tensor) -> Tensor:
+        return torch.diag_embed((0.5 * (F.logsigmoid(f) + F.logsigmoid(-f))).exp())
+
+    def check_targets(self, outputs: int, y: Tensor) -> None:
+        _check_columns("Bernoulli", outputs, y)
+        if not ((y == 0) | (y == 1)).all():
+            raise DataError(f"Bernoulli needs labels 0 and 1, but they range from {y.min()} to {y.max()}.")
+
+
+class Gaussian(Likelihood):
+    """Real targets: y = f + noise of standard deviation sigma; Lambda = I / sigma^2.
+
+    Args:
+        sigma: the standard deviation from which learning starts.
+        outputs: None for one sigma shared by all outputs, or their number for one each.
+
+    Attributes:
+        log_sigma: the learned parameter, of shape () or (outputs,).
+    """
+
+    def __init__(self, sigma: float = 1.0, outputs: int | None = None) -> None:
+        super().__init__()
+        if sigma <= 0:
+            raise ArgumentError(f"sigma is a standard deviation and must be positive, but is {sigma}.")
+        self.log_sigma = nn.Parameter(torch.full(() if outputs is None else (outputs,), log(sigma)))
+
+    @property
+    def sigma(self) -> Tensor:
+        """The standard deviation of the observation noise."""
+        return self.log_sigma.exp()
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        residual = (_columns(f, y) - f) / self.sigma
+        return (-0.5 * residual**2 - self.log_sigma - 0.5 * log(2 * pi)).sum(1)
+
+    def score(self, f: Tensor, y: Tensor) -> Tensor:
+        return (_columns(f, y) - f) / self.sigma**2
+
+    def root(self, f: Tensor) -> Tensor:
+        return torch.diag_embed(torch.ones_like(f) / self.sigma)
+
+    def check_targets(self, outputs: int, y: Tensor) -> None:
+        if self.log_sigma.dim() == 1 and len(self.log_sigma) != outputs:
+            raise DataError(f"Gaussian has {len(self.log_sigma)} values of sigma, but the network {outputs} outputs.")
+        if not y.is_floating_point():
+            raise DataError(f"Gaussian needs real targets, but they have type {y.dtype}. Convert them: y.float().")
+        _check_columns("Gaussian", outputs, y)
+        if not y.isfinite().all():
+            raise DataError("The targets contain NaN or infinite values.")
+
+
+def _columns(f: Tensor, y: Tensor) -> Tensor:
+    """Targets in the shape and type of f: a vector of targets is a single column."""
+    return y.to(f.dtype).reshape(f.shape)
+
+
+def _check_columns(name: str, outputs: int, y: Tensor) -> None:
+    if not (y.dim() == 2 and y.shape[1] == outputs) and not (y.dim() == 1 and outputs == 1):
+        raise DataError(
+            f"{name} needs one target per output, shape (batch, {outputs}), but the targets have shape "
+            f"{tuple(y.shape)}."
+        )

@@ -1,0 +1,20 @@
+"""How much memory there is, and how to say it."""
+
+import psutil
+import torch
+
+
+def available_bytes(device: torch.device) -> int:
+    """Bytes that can still be allocated on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def readable_bytes(count: float) -> str:
+    """A number of bytes as a person reads it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} TiB"

@@ -1,0 +1,99 @@
+"""Randomness as a pure function of (seed, epoch, example index).
+
+A result must not depend on the batch size, the microbatch size, the order of the examples or the number of processes,
+and the two passes of one hyper-step must see the same noise. A stateful generator cannot promise that; a counter-based
+one can: every random word is a hash of its own address. The hash is Philox-4x32-10 (Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3", 2011), written with 64-bit integer tensors, so that it runs on any device and gives the
+same bits on each.
+
+Address of a word: key = (seed low, seed high), counter = (block + stream, index low, index high, epoch).
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from math import ceil, prod
+
+import torch
+from torch import Tensor
+
+from lila.errors import ArgumentError
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+_WORD = 0xFFFFFFFF
+_STREAM_SHIFT = 24  # a block number takes the low 24 bits of its word, the stream the high 8
+
+
+class Stream(IntEnum):
+    """What the noise is for: each use has words of its own."""
+
+    AUGMENTATION = 0
+    PROBES = 1
+    SUBSET = 2
+
+
+def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
+    """Philox-4x32-10: the four 32-bit words at each counter, in int64, stacked in a last dimension of size 4.
+
+    Args:
+        counter: four int64 tensors of words in [0, 2^32), which broadcast against each other.
+        key: two words in [0, 2^32).
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(_ROUNDS):
+        # The 64-bit product wraps to a negative int64 above 2^63, but its bits are right, and the mask drops the sign.
+        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        high0, low0 = (p0 >> 32) & _WORD, p0 & _WORD
+        high1, low1 = (p1 >> 32) & _WORD, p1 & _WORD
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0, k1 = (k0 + _KEY_STEPS[0]) & _WORD, (k1 + _KEY_STEPS[1]) & _WORD
+    return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of all noise of a pass over the data: the noise of each example is fixed by its index.
+
+    Attributes:
+        seed: the seed of the run, any integer in [0, 2^64).
+        epoch: the number of the pass, an integer in [0, 2^32); another epoch gives independent noise.
+    """
+
+    seed: int = 0
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**64:
+            raise ArgumentError(f"seed must be in [0, 2^64), but is {self.seed}.")
+        if not 0 <= self.epoch < 2**32:
+            raise ArgumentError(f"epoch must be in [0, 2^32), but is {self.epoch}.")
+
+    def words(self, index: Tensor, shape: tuple[int, ...], stream: Stream) -> Tensor:
+        """Random words in [0, 2^32): an int64 tensor of shape (len(index), *shape)."""
+        count = prod(shape)
+        blocks = torch.arange(ceil(count / 4), device=index.device) + (stream << _STREAM_SHIFT)
+        column = index.to(torch.int64)[:, None]
+        epoch = torch.full_like(column, self.epoch)
+        words = philox(
+            (blocks[None], column & _WORD, (column >> 32) & _WORD, epoch), (self.seed & _WORD, self.seed >> 32)
+        )
+        return words.flatten(1)[:, :count].reshape(len(index), *shape)
+
+    def uniform(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Uniform noise on [-1, 1] for the augmentation, of shape (len(index), *shape)."""
+        words = self.words(index, shape, Stream.AUGMENTATION)
+        return ((words.double() + 0.5) / 2**31 - 1).to(dtype)
+
+    def signs(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Random signs for probes, of shape (len(index), *shape)."""
+        words = self.words(index, shape, Stream.PROBES)
+        return ((words >> 31) * 2 - 1).to(dtype)
+
+    def subset(self, size: int, count: int) -> Tensor:
+        """Indices of a random subset of `count` of `size` examples, without repetition, in ascending order."""
+        if not 1 <= count <= size:
+            raise ArgumentError(f"A subset of {size} examples has between 1 and {size} of them, not {count}.")
+        priority = self.words(torch.arange(size), (1,), Stream.SUBSET)[:, 0]
+        return priority.argsort(stable=True)[:count].sort().values

@@ -1,0 +1,113 @@
+"""The two passes over the data: one gathers the curvature without a graph, one pulls its cotangent back.
+
+Both see a batch through the same eyes, `Pass.batch`; the second with a graph. Memory is set by the size of the batches.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lila.curvature import Layer, Roots, Structure, record
+from lila.curvature.audit import audit
+from lila.data.examples import Batch
+from lila.errors import DataError, NumericalError
+from lila.invariant import InvariantModel
+from lila.likelihood import Likelihood
+from lila.noise import Draw
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Everything that a pass needs to know beside the data.
+
+    Attributes:
+        model: the invariant network.
+        likelihood: of the targets.
+        layers: the layers of the network.
+        structure: of the curvature.
+        roots: which columns make up the curvature.
+        draw: the noise.
+    """
+
+    model: InvariantModel
+    likelihood: Likelihood
+    layers: tuple[Layer, ...]
+    structure: type[Structure]
+    roots: Roots
+    draw: Draw
+
+    def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
+        """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
+        noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
+        tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
+        f = tape.outputs if differentiable else tape.outputs.detach()
+        self.likelihood.check_targets(f.shape[1], batch.y)
+        with torch.set_grad_enabled(differentiable):
+            log_likelihood = self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
+            columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
+            return log_likelihood, self.structure.of_batch(tape, columns)
+
+
+def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
+    """First pass: log-likelihood and curvature, summed over all batches, without a graph.
+
+    Raises:
+        ModelError: the layers' rules do not account for the network's gradients, as checked on a few views.
+        NumericalError: a sum is not finite; the message names the term or the layer.
+    """
+    weight = next(pass_.model.net.parameters()).detach()
+    log_likelihood = torch.zeros((), dtype=torch.float64, device=weight.device)
+    curvature = pass_.structure.zeros(pass_.layers, weight)
+    for number, batch in enumerate(batches):
+        if number == 0:
+            _check_first(pass_, batch, weight)
+        value, part = pass_.batch(batch, differentiable=False)
+        log_likelihood += value
+        curvature = curvature + part
+    check_finite("log-likelihood", log_likelihood)
+    for name, tensor in curvature.parts().items():
+        check_finite(name, tensor)
+    return log_likelihood, curvature
+
+
+def pull_back(
+    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Second pass: the gradient of log-likelihood - 1/2 log|H| in the given hyperparameters (jvp.tex).
+
+    Per batch it is that of the scalar  log-likelihood - 1/2 <cotangent, curvature of the batch>.
+
+    Args:
+        pass_: as in the first pass, though it may use other columns.
+        batches: the data.
+        cotangent: the gradient of log|H| by the curvature.
+        parameters: those of the augmentation and of the likelihood.
+    """
+    total = [torch.zeros_like(parameter) for parameter in parameters]
+    for batch in batches:
+        log_likelihood, curvature = pass_.batch(batch, differentiable=True)
+        scalar = log_likelihood - 0.5 * cotangent.inner(curvature)
+        for sum_, grad in zip(total, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
+            if grad is not None:
+                sum_ += grad
+    return tuple(total)
+
+
+def check_finite(what: str, value: Tensor) -> None:
+    """Raise NumericalError, naming what it is, if a value is not finite."""
+    if not value.isfinite().all():
+        raise NumericalError(
+            f"The {what} is not finite. The network's outputs or weights have grown too large: lower the learning "
+            "rate, or compute in float64."
+        )
+
+
+def _check_first(pass_: Pass, batch: Batch, weight: Tensor) -> None:
+    if batch.x.dtype != weight.dtype:
+        raise DataError(
+            f"The inputs have type {batch.x.dtype} but the network's weights {weight.dtype}. Convert one to the other: "
+            f"x.to({weight.dtype}) or net.to({batch.x.dtype})."
+        )
+    audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))

@@ -1,0 +1,242 @@
+"""Small networks, likelihoods and data over which everything is tested, in float64."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import lila
+from lila.layers import Bias, Scale
+
+SIDE = 5
+CHANNELS = 2
+OUTPUTS = 3
+
+
+class Residual(nn.Module):
+    """A residual block with Fixup scalars."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias1, self.bias2, self.scale = Bias(0.1), Bias(-0.2), Scale(0.7)
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.scale(torch.tanh(self.conv(self.bias1(x)))) + self.bias2(x)
+
+
+class Attention(nn.Module):
+    """Self-attention with one head, built from Linear."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.norm(x)
+        return x + F.scaled_dot_product_attention(self.query(z), self.key(z), self.value(z))
+
+
+class Patches(nn.Module):
+    """An image as a sequence of its rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2).flatten(2)
+
+
+class Mean(nn.Module):
+    """The mean over positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
+
+
+class Twice(nn.Module):
+    """The same layer used twice."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(torch.tanh(self.layer(x)))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(CHANNELS * SIDE**2, 4), nn.Tanh(), nn.Linear(4, OUTPUTS))
+
+
+def linear() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(CHANNELS * SIDE**2, OUTPUTS))
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(CHANNELS, 4, 3, stride=2, padding=1),
+        nn.ELU(inplace=True),
+        nn.Conv2d(4, 4, 2, groups=2, dilation=2, padding="same", padding_mode="reflect", bias=False),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(36, OUTPUTS),
+    )
+
+
+def residual() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(CHANNELS, 3, 3, stride=2, bias=False),
+        Residual(3),
+        nn.GroupNorm(3, 3),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(12, OUTPUTS),
+    )
+
+
+def attention() -> nn.Module:
+    return nn.Sequential(Patches(), nn.Linear(CHANNELS * SIDE, 4), Attention(4), Mean(), nn.Linear(4, OUTPUTS))
+
+
+def sequence() -> nn.Module:
+    return nn.Sequential(
+        Patches(),
+        nn.Conv1d(SIDE, 3, 3, stride=2, padding=1),
+        nn.Tanh(),
+        nn.GroupNorm(1, 3),
+        nn.Flatten(),
+        nn.Linear(15, OUTPUTS),
+    )
+
+
+def shared() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(CHANNELS * SIDE**2, 3), nn.Tanh(), Twice(nn.Linear(3, 3)), nn.Linear(3, OUTPUTS)
+    )
+
+
+def partly_frozen() -> nn.Module:
+    net = nn.Sequential(
+        nn.Conv2d(CHANNELS, 3, 3),
+        nn.Tanh(),
+        nn.Conv2d(3, 2, 2),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(8, OUTPUTS),
+    )
+    net[0].requires_grad_(False)
+    net[2].weight.requires_grad_(False)
+    net[5].bias.requires_grad_(False)
+    return net
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    net.__name__: net for net in (mlp, linear, cnn, residual, attention, sequence, shared, partly_frozen)
+}
+
+
+def bernoulli_targets(n: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(2, (n, OUTPUTS), generator=generator)
+
+
+def class_targets(n: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(OUTPUTS, (n,), generator=generator)
+
+
+def real_targets(n: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(n, OUTPUTS, generator=generator, dtype=torch.float64)
+
+
+LIKELIHOODS: dict[str, tuple[Callable[[], lila.Likelihood], Callable[[int, torch.Generator], Tensor]]] = {
+    "categorical": (lila.Categorical, class_targets),
+    "bernoulli": (lila.Bernoulli, bernoulli_targets),
+    "gaussian": (lambda: lila.Gaussian(0.7), real_targets),
+    "gaussian-per-output": (lambda: lila.Gaussian(0.7, outputs=OUTPUTS), real_targets),
+}
+
+
+class Gamma(lila.Augmentation):
+    """Contrast and brightness with ranges in two parameter tensors, not a Lie group: x' = x exp(a eps_1) + b eps_2."""
+
+    noise_dim = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contrast = nn.Parameter(torch.tensor(0.3))
+        self.brightness = nn.Parameter(torch.tensor([0.2]))
+
+    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
+        self.check_noise(x, noise)
+        one, two = noise[..., 0, None, None, None], noise[..., 1, None, None, None]
+        return x.unsqueeze(1) * torch.exp(self.contrast * one) + self.brightness * two
+
+
+def affine() -> lila.Augmentation:
+    return lila.Affine2d(init=[0.11, 0.07, 0.5, 0.13, 0.17, 0.05])
+
+
+def composed() -> lila.Augmentation:
+    return lila.Compose(lila.Affine2d(["rotation", "x-scale"], init=[0.4, 0.2]), Gamma())
+
+
+AUGMENTATIONS: dict[str, Callable[[], lila.Augmentation]] = {"affine": affine, "composed": composed}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its data and noise."""
+
+    model: lila.InvariantModel
+    likelihood: lila.Likelihood
+    x: Tensor
+    y: Tensor
+    draw: lila.Draw
+
+    @property
+    def net(self) -> nn.Module:
+        return self.model.net
+
+    @property
+    def data(self) -> tuple[Tensor, Tensor]:
+        return self.x, self.y
+
+    def noise(self) -> Tensor:
+        return self.model.draw(self.draw, torch.arange(len(self.x)), self.x.dtype)
+
+    def views(self) -> Tensor:
+        """All views, shape (n, s, *shape), with a graph to the augmentation."""
+        views: Tensor = self.model.augmentation(self.x, self.noise())
+        return views
+
+    def prior(self, structure: str = "layerwise") -> lila.GaussianPrior:
+        """A prior whose precisions all differ."""
+        prior = lila.GaussianPrior(self.net, structure, precision=0.8)
+        generator = torch.Generator().manual_seed(5)
+        with torch.no_grad():
+            for parameter in prior.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype), alpha=0.3)
+        return prior
+
+    def evidence(self, structure: str, curvature: str = "ggn", **settings: int) -> lila.Evidence:
+        return lila.Evidence(self.model, self.likelihood, self.prior(), structure, curvature, **settings)
+
+
+def make_case(
+    network: str = "mlp",
+    likelihood: str = "categorical",
+    samples: int = 3,
+    n: int = 3,
+    augmentation: str = "affine",
+    seed: int = 0,
+) -> Case:
+    generator = torch.Generator().manual_seed(seed)
+    net = NETWORKS[network]()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(parameter * 0.5 + 0.4 * noise)  # biases and norm scales away from 0 and 1 too
+    make_likelihood, targets = LIKELIHOODS[likelihood]
+    model = lila.InvariantModel(net, AUGMENTATIONS[augmentation](), samples).double()
+    x = torch.randn(n, CHANNELS, SIDE, SIDE, generator=generator, dtype=torch.float64)
+    return Case(model, make_likelihood().double(), x, targets(n, generator), lila.Draw(seed=seed, epoch=2))

@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import lila
+from cases import make_case
+from dense import curvature, dense
+from lila.curvature import STRUCTURES, CurvatureKind, Roots, Structure, StructureName, find_layers, record
+from oracles import central_differences
+
+DRAWS = 300
+
+
+def assert_unbiased(draws: list[Tensor], expected: Tensor) -> None:
+    """Each entry's mean over the draws is within five standard errors of what is expected, and it does vary."""
+    stacked = torch.stack(draws)
+    error = stacked.std(0) / len(draws) ** 0.5
+    assert ((stacked.mean(0) - expected).abs() <= 5 * error + 1e-12).all()
+    assert error.max() > 0
+
+
+def as_vector(structure: Structure) -> Tensor:
+    return torch.cat([part.flatten() for part in structure.parts().values()])
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag", "full"])
+@pytest.mark.parametrize("probes", [1, 2])
+def test_probes_estimate_the_curvature_without_bias(structure: str, probes: int) -> None:
+    case = make_case("cnn", samples=2)
+    kind, roots = STRUCTURES[StructureName(structure)], Roots(CurvatureKind.GGN, probes)
+    tape = record(case.model, find_layers(case.net), case.x, case.noise(), kind.samples, differentiable=False)
+    f, index = tape.outputs.detach(), torch.arange(len(case.x))
+    draws = []
+    for epoch in range(DRAWS):
+        columns = roots.columns(case.likelihood, f, case.y, lila.Draw(9, epoch), index)
+        draws.append(as_vector(kind.of_batch(tape, columns)))
+    assert_unbiased(draws, as_vector(curvature(case, structure)))
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag", "full"])
+def test_as_many_probes_as_columns_are_exact(structure: str) -> None:
+    case = make_case("mlp")
+    exact = dense(curvature(case, structure))
+    for probes in (3, 10):
+        assert torch.equal(dense(curvature(case, structure, probes=probes)), exact)
+
+
+class OtherProbes(lila.Draw):
+    """A draw whose probes come from another seed than its augmentation noise."""
+
+    def signs(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        return lila.Draw(self.probe_seed, 77).signs(index, shape, dtype)
+
+    @classmethod
+    def of(cls, draw: lila.Draw, probe_seed: int) -> "OtherProbes":
+        made = cls(draw.seed, draw.epoch)
+        object.__setattr__(made, "probe_seed", probe_seed)
+        return made
+
+    probe_seed: int
+
+
+@pytest.mark.parametrize("likelihood", ["categorical", "gaussian"])
+def test_the_average_gradient_over_probes_is_the_exact_gradient(likelihood: str) -> None:
+    case = make_case("mlp", likelihood, samples=2)
+    exact = case.evidence("kron")
+    estimate = exact.estimate(case.data, case.draw)
+    expected = exact.gradient(case.data, estimate)
+    probing = lila.Evidence(case.model, case.likelihood, exact.prior, gradient_probes=1)
+    draws = [
+        probing.gradient(case.data, replace(estimate, draw=OtherProbes.of(case.draw, seed))) for seed in range(DRAWS)
+    ]
+    for name in ("augmentation.eta", "likelihood.log_sigma")[: 1 + (likelihood == "gaussian")]:
+        assert_unbiased([draw[name].flatten() for draw in draws], expected[name].flatten())
+
+
+def test_probes_in_both_passes_give_the_gradient_of_the_estimate_itself() -> None:
+    case = make_case("mlp", "gaussian")
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(), probes=1, gradient_probes=1)
+    gradient = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
+    for name, parameter in evidence.hyperparameters().items():
+        expected = central_differences(lambda: evidence.estimate(case.data, case.draw).value, parameter)
+        torch.testing.assert_close(gradient[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_log_determinants_bias_falls_with_the_number_of_probes() -> None:
+    case = make_case("mlp", n=10)
+    exact = case.evidence("kron").estimate(case.data, case.draw).log_det
+
+    def bias(probes: int) -> float:
+        evidence = case.evidence("kron", probes=probes)
+        draws = [evidence.estimate(case.data, OtherProbes.of(case.draw, seed)).log_det for seed in range(60)]
+        return abs(sum(draws) / len(draws) - exact)
+
+    assert bias(3) == pytest.approx(0)
+    assert bias(2) < bias(1)
+
+
+def test_less_than_one_probe_is_refused() -> None:
+    with pytest.raises(lila.ArgumentError, match="at least 1, or None for all"):
+        Roots(CurvatureKind.GGN, 0)

@@ -1,0 +1,191 @@
+"""One suite for all structures: each says how it is made and what its dense form is, and inherits every test."""
+
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+import oracles
+from cases import LIKELIHOODS, NETWORKS, Case, make_case
+from dense import block_order, curvature, dense
+from lila.curvature import Full, Kron, Structure, find_layers
+from lila.data.examples import Examples
+from lila.passes import Pass
+
+
+class Suite:
+    structure: ClassVar[str]
+
+    @pytest.mark.parametrize("kind", ["ggn", "ef"])
+    @pytest.mark.parametrize("samples", [1, 3])
+    @pytest.mark.parametrize("network", NETWORKS)
+    def test_value_is_the_oracles(self, network: str, samples: int, kind: str) -> None:
+        case = make_case(network, samples=samples)
+        found = dense(curvature(case, self.structure, kind))
+        torch.testing.assert_close(found, oracles.curvature_matrix(case, self.structure, kind).detach())
+
+    @pytest.mark.parametrize("kind", ["ggn", "ef"])
+    @pytest.mark.parametrize("likelihood", LIKELIHOODS)
+    def test_value_for_each_likelihood(self, likelihood: str, kind: str) -> None:
+        case = make_case("mlp", likelihood)
+        found = dense(curvature(case, self.structure, kind))
+        torch.testing.assert_close(found, oracles.curvature_matrix(case, self.structure, kind).detach())
+
+    @pytest.mark.parametrize("batch", [1, 2, 3])
+    def test_batches_add_up(self, batch: int) -> None:
+        case = make_case("cnn")
+        whole = dense(curvature(case, self.structure, batch=100))
+        torch.testing.assert_close(dense(curvature(case, self.structure, batch=batch)), whole)
+
+    @pytest.mark.parametrize("network", ["mlp", "cnn", "residual", "partly_frozen"])
+    def test_log_determinant_is_slogdet(self, network: str) -> None:
+        case = make_case(network)
+        made, prior = curvature(case, self.structure), case.prior()
+        H = dense(made) + torch.diag(oracles.precision_vector(case, prior))
+        torch.testing.assert_close(made.log_det(prior.precisions()), torch.linalg.slogdet(H).logabsdet)
+
+    @pytest.mark.parametrize("network", ["mlp", "cnn", "residual", "shared"])
+    def test_cotangent_is_autograd_through_slogdet(self, network: str) -> None:
+        case = make_case(network)
+        made, prior = curvature(case, self.structure), case.prior()
+        delta = oracles.precision_vector(case, prior).detach()
+        leaves, structure = with_leaves(made)
+        value = torch.linalg.slogdet(dense(structure) + torch.diag(delta)).logabsdet
+        expected = torch.autograd.grad(value, leaves)
+        cotangent = made.cotangent(prior.precisions()).parts().values()
+        for found, gradient in zip(cotangent, expected, strict=True):
+            # Factors are symmetric, so only the symmetric part of a gradient means anything.
+            symmetric = gradient if self.structure == "diag" else (gradient + gradient.mT) / 2
+            torch.testing.assert_close(found, symmetric)
+
+    def test_gradient_in_the_precisions_is_autograd_through_slogdet(self) -> None:
+        case = make_case("residual")
+        made, prior = curvature(case, self.structure), case.prior()
+        parameters = list(prior.parameters())
+        H = dense(made) + torch.diag(oracles.precision_vector(case, prior))
+        expected = torch.autograd.grad(torch.linalg.slogdet(H).logabsdet, parameters)
+        torch.testing.assert_close(torch.autograd.grad(made.log_det(prior.precisions()), parameters), expected)
+
+    def test_inner_product_is_bilinear_in_the_parts(self) -> None:
+        case = make_case("cnn")
+        one, two = curvature(case, self.structure), curvature(case, self.structure, "ef")
+        expected = sum(((a * b).sum() for a, b in zip(one.parts().values(), two.parts().values(), strict=True)))
+        torch.testing.assert_close(one.inner(two), torch.as_tensor(expected))
+
+    def test_scaling_is_that_of_repeated_data(self) -> None:
+        case = make_case("cnn")
+        made = curvature(case, self.structure)
+        torch.testing.assert_close(dense(made.scaled(3.0)), dense(made + made + made))
+
+    def test_a_layer_that_is_never_reached_has_no_curvature(self) -> None:
+        case = make_case("mlp")
+        case.net.add_module("spare", torch.nn.Identity())
+        case.net.spare.extra = torch.nn.Linear(2, 2).double()  # type: ignore[union-attr]
+        matrix = dense(curvature(case, self.structure))
+        assert matrix[-6:].abs().max() == 0
+
+    @pytest.mark.parametrize("network", NETWORKS)
+    def test_float32_stays_float32_and_agrees(self, network: str) -> None:
+        case = make_case(network)
+        expected = dense(curvature(case, self.structure))
+        case.model.float()
+        case.likelihood.float()
+        single = Case(case.model, case.likelihood, case.x.float(), case.y, case.draw)
+        found = dense(curvature(single, self.structure))
+        assert found.dtype == torch.float32
+        assert (found - expected).norm() < 1e-4 * expected.norm()
+
+
+class TestKron(Suite):
+    structure = "kron"
+
+
+class TestDiag(Suite):
+    structure = "diag"
+
+
+class TestFull(Suite):
+    structure = "full"
+
+    @pytest.mark.parametrize("network", NETWORKS)
+    def test_value_is_that_of_torch_func(self, network: str) -> None:
+        case = make_case(network)
+        blocks = []
+        for views, y in zip(case.views().detach(), case.y, strict=True):
+            J = oracles.jacobian_by_func(case.net, views)
+            f = oracles.average_output(case.net, views, oracles.trainable(case.net))
+            blocks.append(J.mT @ oracles.output_hessian(case.likelihood, f, y) @ J)
+        torch.testing.assert_close(dense(curvature(case, "full")), torch.stack(blocks).sum(0))
+
+
+def with_leaves(structure: Structure) -> tuple[list[Tensor], Structure]:
+    """The same structure, its parts replaced by leaves of a graph."""
+    leaves = [part.clone().requires_grad_() for part in structure.parts().values()]
+    if isinstance(structure, Kron):
+        pairs = zip(structure.blocks, leaves[::2], leaves[1::2], strict=True)
+        return leaves, Kron(tuple(type(b)(b.layer, A, G, b.positions) for b, A, G in pairs))
+    if isinstance(structure, Full):
+        return leaves, Full(structure.layers, leaves[0])
+    return leaves, type(structure)(structure.layers, tuple(leaves))  # type: ignore[attr-defined, call-arg]
+
+
+def layer_blocks(case: Case) -> list[Tensor]:
+    """The blocks of the full curvature that belong to one layer each."""
+    full = oracles.full_curvature(case).detach()
+    sizes = [layer.size for layer in find_layers(case.net)]
+    ends = torch.tensor(sizes).cumsum(0).tolist()
+    return [full[end - size : end, end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def test_kron_is_the_full_block_for_one_datum() -> None:
+    case = make_case("mlp", samples=1, n=1)
+    torch.testing.assert_close(dense(curvature(case, "kron")), torch.block_diag(*layer_blocks(case)))
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("likelihood", ["gaussian", "gaussian-per-output"])
+def test_kron_is_exact_for_an_invariant_linear_model(samples: int, likelihood: str) -> None:
+    case = make_case("linear", likelihood, samples=samples, n=5)
+    torch.testing.assert_close(dense(curvature(case, "kron")), oracles.full_curvature(case).detach())
+
+
+def test_kron_is_the_full_block_for_repeated_views() -> None:
+    case = make_case("mlp", samples=3, n=1)
+    with torch.no_grad():
+        for parameter in case.model.augmentation.parameters():
+            parameter.zero_()
+    torch.testing.assert_close(dense(curvature(case, "kron")), torch.block_diag(*layer_blocks(case)))
+
+
+def test_kron_is_exact_for_scalars_and_for_scale_and_shift_of_each_unit() -> None:
+    case = make_case("residual", samples=1, n=4)
+    found, full = dense(curvature(case, "kron")), oracles.full_curvature(case).detach()
+    names = [name for name, p in case.net.named_parameters() for _ in range(p.numel())]
+    scalars = [i for i, name in enumerate(names) if "bias1" in name or "bias2" in name or "scale" in name]
+    torch.testing.assert_close(found.diagonal()[scalars], full.diagonal()[scalars])
+    scales = [i for i, name in enumerate(names) if name == "2.weight"]
+    shifts = [i for i, name in enumerate(names) if name == "2.bias"]
+    torch.testing.assert_close(found[scales, shifts], full[scales, shifts])
+    torch.testing.assert_close(found.diagonal()[scales], full.diagonal()[scales])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_split_undoes_join(network: str) -> None:
+    case = make_case(network)
+    weights = oracles.trainable(case.net)
+    layers = find_layers(case.net)
+    joined = torch.cat([layer.join(weights).flatten() for layer in layers])
+    torch.testing.assert_close(joined[block_order(layers)], torch.cat([w.flatten() for w in weights.values()]))
+
+
+def test_a_pass_with_a_graph_has_the_same_values() -> None:
+    case = make_case("cnn")
+    evidence = case.evidence("kron")
+    pass_ = Pass(case.model, case.likelihood, find_layers(case.net), Kron, evidence.roots, case.draw)
+    batch = next(Examples(case.data).batches(10))
+    for plain, graph in zip(pass_.batch(batch, False), pass_.batch(batch, True), strict=True):
+        if isinstance(plain, Tensor):
+            torch.testing.assert_close(graph, plain)
+        else:
+            torch.testing.assert_close(dense(graph), dense(plain))  # type: ignore[arg-type]

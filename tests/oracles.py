@@ -1,0 +1,303 @@
+"""Slow and obvious implementations, written from the paper's equations, of everything that the library does fast.
+
+They share no code with it: Jacobians come from `torch.func`, datum by datum and view by view, and matrices are dense.
+All are differentiable in the hyperparameters, so autograd through them is the oracle for gradients.
+
+Indices: n examples, s samples, c outputs; P all trainable weights in the order of `net.named_parameters()`.
+"""
+
+from collections.abc import Callable, Sequence
+from math import log, pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, hessian, jacrev
+
+import lila
+from cases import Case
+from lila.layers import Bias, Scale
+
+
+def trainable(net: nn.Module) -> dict[str, Tensor]:
+    return {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
+
+
+def output(net: nn.Module, view: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """f(x_s; theta) at a single view, shape (c,)."""
+    result: Tensor = functional_call(net, weights, (view[None],))[0]
+    return result
+
+
+def average_output(net: nn.Module, views: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """f_hat(x_n) from the views of one example, by a loop over S (eq. invariant_function)."""
+    outputs = [output(net, view, weights) for view in views]
+    return torch.stack(outputs).sum(0) / len(outputs)
+
+
+def rows(f: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The Jacobian of f in each input, (c, *shape), row by row, with a graph.
+
+    Not by `torch.func.jacrev`, whose result is right but whose gradient through a LayerNorm's scale is not.
+    """
+    by_output = [torch.autograd.grad(value, inputs, create_graph=True, materialize_grads=True) for value in f]
+    return [torch.stack(of_input) for of_input in zip(*by_output, strict=True)]
+
+
+def jacobian(net: nn.Module, views: Tensor) -> Tensor:
+    """J_hat of one example: the Jacobian of f_hat in all trainable weights, shape (c, P)."""
+    weights = {name: w.requires_grad_() for name, w in trainable(net).items()}
+    jacobians = rows(average_output(net, views, weights), list(weights.values()))
+    return torch.cat([J.flatten(1) for J in jacobians], dim=1)
+
+
+def jacobian_by_func(net: nn.Module, views: Tensor) -> Tensor:
+    """The same by `torch.func.jacrev`."""
+    jacobians = jacrev(lambda weights: average_output(net, views, weights))(trainable(net))
+    return torch.cat([J.flatten(1) for J in jacobians.values()], dim=1)
+
+
+def output_hessian(likelihood: lila.Likelihood, f: Tensor, y: Tensor) -> Tensor:
+    """Lambda_hat of one example by automatic differentiation, shape (c, c)."""
+    return -hessian(lambda f: likelihood.log_prob(f[None], y[None])[0])(f)
+
+
+def output_score(likelihood: lila.Likelihood, f: Tensor, y: Tensor) -> Tensor:
+    """d log p / df of one example by automatic differentiation, shape (c,)."""
+    result: Tensor = jacrev(lambda f: likelihood.log_prob(f[None], y[None])[0])(f)
+    return result
+
+
+def output_matrix(case: Case, curvature: str, views: Tensor, y: Tensor) -> Tensor:
+    """What stands between J_hat' and J_hat: Lambda_hat, or the outer product of the score for the empirical Fisher."""
+    f = average_output(case.net, views, trainable(case.net))
+    if curvature == "ef":
+        score = output_score(case.likelihood, f, y)
+        return torch.outer(score, score)
+    return output_hessian(case.likelihood, f, y)
+
+
+def full_curvature(case: Case, curvature: str = "ggn") -> Tensor:
+    """sum_n J_hat' Lambda_hat J_hat (eq. aug_ggn), shape (P, P)."""
+    blocks = []
+    for views, y in zip(case.views(), case.y, strict=True):
+        J = jacobian(case.net, views)
+        blocks.append(J.mT @ output_matrix(case, curvature, views, y) @ J)
+    return torch.stack(blocks).sum(0)
+
+
+def curvature_matrix(case: Case, structure: str, curvature: str = "ggn") -> Tensor:
+    """The curvature in a structure, as a dense matrix (P, P)."""
+    return {"full": full_curvature, "diag": diag_curvature, "kron": kron_curvature}[structure](case, curvature)
+
+
+def diag_curvature(case: Case, curvature: str = "ggn") -> Tensor:
+    return torch.diag(full_curvature(case, curvature).diagonal())
+
+
+# Kronecker factors ----------------------------------------------------------------------------------------------------
+
+
+def layer_inputs_and_jacobians(net: nn.Module, module: nn.Module, view: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Per use of a module: its input and the Jacobian of f in its output, (c, *shape), found by adding to that."""
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    def look(_: nn.Module, args: tuple[Tensor], out: Tensor) -> None:
+        seen.append((args[0], out))
+
+    handle = module.register_forward_hook(look)
+    net(view[None])
+    handle.remove()
+    result = []
+    for use, (inputs, made) in enumerate(seen):
+        shift = torch.zeros_like(made, requires_grad=True)
+        count = iter(range(len(seen)))
+
+        def add(
+            _: nn.Module, __: tuple[Tensor], out: Tensor, use: int = use, shift: Tensor = shift, count: Any = count
+        ) -> Tensor:
+            return out + shift if next(count) == use else out.clone()
+
+        handle = module.register_forward_hook(add)
+        f = net(view[None])[0]
+        handle.remove()
+        result.append((inputs[0], rows(f, [shift])[0][:, 0]))
+    return result
+
+
+def conv_patches(module: nn.Conv1d | nn.Conv2d, x: Tensor) -> list[Tensor]:
+    """The patch under the kernel at each position, channel first, by loops: each of shape (channels, *kernel)."""
+    dims = len(module.kernel_size)
+    if module.padding == "same":
+        total = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+        before, after = [t // 2 for t in total], [t - t // 2 for t in total]
+    else:
+        before = after = [int(p) for p in module.padding]
+    pad = [side for i in reversed(range(dims)) for side in (before[i], after[i])]
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    x = nn.functional.pad(x[None], pad, mode=mode)[0]
+    reach = [d * (k - 1) + 1 for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+    starts = [range(0, x.shape[1 + i] - reach[i] + 1, module.stride[i]) for i in range(dims)]
+    corners = torch.cartesian_prod(*[torch.tensor(list(s)) for s in starts]).reshape(-1, dims)
+    patches = []
+    for corner in corners.tolist():
+        window = tuple(slice(c, c + r, d) for c, r, d in zip(corner, reach, module.dilation, strict=True))
+        patches.append(x[(slice(None), *window)])
+    return patches
+
+
+def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+    """The block of one layer over its trainable weights, weight first, then bias (eq. kfac_aug, kfac_general)."""
+    weight = getattr(module, "weight", getattr(module, "scale", None))
+    bias = getattr(module, "bias", None)
+    with_weight, with_bias = (p is not None and p.requires_grad for p in (weight, bias))
+    scalar_like = isinstance(module, nn.LayerNorm | nn.GroupNorm | Scale | Bias)
+    A: Tensor | float = 0.0
+    G: Tensor | float = 0.0
+    positions = 0
+    unitwise: Tensor | float = 0.0
+    for views, y in zip(case.views(), case.y, strict=True):
+        uses = [layer_inputs_and_jacobians(case.net, module, view) for view in views]
+        mean_uses = []
+        for use in range(len(uses[0])):
+            inputs = torch.stack([normalised(module, u[use][0]) for u in uses]).mean(0)
+            jacobians = torch.stack([u[use][1] for u in uses]).mean(0)
+            mean_uses.append((inputs, jacobians))
+        middle = output_matrix(case, curvature, views, y)
+        if scalar_like:
+            J = sum_tensors(
+                [unit_jacobian(module, a, g, with_weight, with_bias) for a, g in mean_uses]
+            )  # (c, units, d)
+            unitwise = unitwise + torch.einsum("cui,ce,euj->uij", J, middle, J)
+            continue
+        for a_all, g_all in mean_uses:
+            for a, g in positions_of(module, a_all, g_all, with_weight, with_bias):  # (groups, d), (groups, o, c)
+                A = A + torch.einsum("ri,rj->rij", a, a)
+                G = G + torch.einsum("roc,ce,rpe->rop", g, middle, g)
+                positions += 1
+    if scalar_like:
+        assert isinstance(unitwise, Tensor)
+        return interleave(unitwise, with_weight, with_bias)
+    assert isinstance(A, Tensor)
+    assert isinstance(G, Tensor)
+    groups = [
+        torch.kron(G_r.contiguous(), A_r.contiguous()) / positions for G_r, A_r in zip(G, A, strict=True)
+    ]  # over (o, d)
+    return reorder(torch.block_diag(*groups), len(groups), G.shape[1], A.shape[1], with_weight, with_bias)
+
+
+def sum_tensors(tensors: list[Tensor]) -> Tensor:
+    return torch.stack(tensors).sum(0)
+
+
+def normalised(module: nn.Module, x: Tensor) -> Tensor:
+    """The quantity that a normalisation's scale multiplies, by its textbook formula; the input itself elsewhere."""
+    if isinstance(module, nn.LayerNorm):
+        dims = tuple(range(-len(module.normalized_shape), 0))
+        centred = x - x.mean(dims, keepdim=True)
+        return centred / (centred.square().mean(dims, keepdim=True) + module.eps).sqrt()
+    if isinstance(module, nn.GroupNorm):
+        grouped = x.reshape(module.num_groups, -1)
+        centred = grouped - grouped.mean(1, keepdim=True)
+        return (centred / (centred.square().mean(1, keepdim=True) + module.eps).sqrt()).reshape(x.shape)
+    return x
+
+
+def unit_jacobian(module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, with_bias: bool) -> Tensor:
+    """Jacobian in scale and shift of each unit, summed over the positions that share it: (c, units, 1 or 2)."""
+    if isinstance(module, nn.LayerNorm):
+        units = a.shape[-1]
+        by_scale, by_shift = (t.reshape(len(g), -1, units).sum(1) for t in (g * a, g))
+    elif isinstance(module, nn.GroupNorm):
+        by_scale, by_shift = (t.flatten(2).sum(2) for t in (g * a, g))
+    else:
+        by_scale, by_shift = (t.flatten(1).sum(1)[:, None] for t in (g * a, g))
+    kept = [j for j, wanted in ((by_scale, with_weight), (by_shift, with_bias)) if wanted]
+    return torch.stack(kept, dim=-1)
+
+
+def positions_of(
+    module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, with_bias: bool
+) -> list[tuple[Tensor, Tensor]]:
+    """Input (groups, d) and Jacobian (groups, o, c) at each position of a Linear or convolution, one by one."""
+    if isinstance(module, nn.Linear):
+        pairs = list(zip(a.reshape(-1, 1, a.shape[-1]), g.reshape(len(g), -1, 1, g.shape[-1]).unbind(1), strict=True))
+    else:
+        assert isinstance(module, nn.Conv1d | nn.Conv2d)
+        patches = [p.reshape(module.groups, -1) for p in conv_patches(module, a)]
+        pairs = list(zip(patches, g.flatten(2).reshape(len(g), module.groups, -1, len(patches)).unbind(3), strict=True))
+    result = []
+    for inputs, jacobians in pairs:  # (groups, d), (c, groups, o)
+        kept = [inputs] if with_weight else []
+        kept += [inputs.new_ones(len(inputs), 1)] if with_bias else []
+        result.append((torch.cat(kept, 1), jacobians.permute(1, 2, 0)))
+    return result
+
+
+def reorder(block: Tensor, groups: int, outputs: int, inputs: int, with_weight: bool, with_bias: bool) -> Tensor:
+    """From the order (group, output, input with bias last) to that of the parameters: all weights, then all biases."""
+    index = torch.arange(len(block)).reshape(groups, outputs, inputs)
+    width = inputs - with_bias
+    order = torch.cat([index[..., :width].flatten(), index[..., width:].flatten()])
+    return block[order][:, order]
+
+
+def interleave(units: Tensor, with_weight: bool, with_bias: bool) -> Tensor:
+    """Blocks (units, d, d) of scale and shift as a matrix over all scales, then all shifts."""
+    return reorder(torch.block_diag(*units), 1, len(units), units.shape[1], with_weight, with_bias)
+
+
+def kron_curvature(case: Case, curvature: str = "ggn") -> Tensor:
+    """The Kronecker-factored curvature as a dense block-diagonal matrix (P, P)."""
+    return torch.block_diag(
+        *[
+            kron_layer(case, curvature, name, module)
+            for name, module in case.net.named_modules()
+            if any(p.requires_grad for p in module.parameters(recurse=False))
+        ]
+    )
+
+
+# Evidence -------------------------------------------------------------------------------------------------------------
+
+
+def precision_vector(case: Case, prior: lila.GaussianPrior) -> Tensor:
+    """delta of every weight, shape (P,)."""
+    weights = trainable(case.net)
+    return torch.cat([delta.expand(weights[name].shape).flatten() for name, delta in prior.precisions().items()])
+
+
+def terms(case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn") -> tuple[Tensor, ...]:
+    """The three terms of eq. aug_laplace_ggn, differentiable in every hyperparameter."""
+    weights = trainable(case.net)
+    theta = torch.cat([w.flatten() for w in weights.values()])
+    delta = precision_vector(case, prior)
+    f = torch.stack([average_output(case.net, views, weights) for views in case.views()])
+    log_likelihood = case.likelihood.log_prob(f, case.y).sum()
+    log_prior = torch.distributions.Normal(0.0, delta.rsqrt()).log_prob(theta).sum()
+    H = curvature_matrix(case, structure, curvature) + torch.diag(delta)
+    log_det = -0.5 * (torch.linalg.slogdet(H).logabsdet - len(theta) * log(2 * pi))
+    return log_likelihood, log_prior, log_det
+
+
+def gradients(case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn") -> dict[str, Tensor]:
+    """Gradient of the evidence in every hyperparameter by autograd through the dense oracle in one graph."""
+    parameters = evidence.hyperparameters()
+    value = torch.stack(terms(case, evidence.prior, structure, curvature)).sum()
+    grads = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
+    return dict(zip(parameters, grads, strict=True))
+
+
+def central_differences(function: Callable[[], float], parameter: Tensor, step: float = 1e-6) -> Tensor:
+    """The gradient of a function of a parameter's entries, changed in place one at a time."""
+    gradient = torch.zeros_like(parameter)
+    flat, result = parameter.detach().view(-1), gradient.view(-1)
+    for i in range(flat.numel()):
+        start = float(flat[i])
+        values = []
+        for shift in (step, -step):
+            flat[i] = start + shift
+            values.append(function())
+        flat[i] = start
+        result[i] = (values[0] - values[1]) / (2 * step)
+    return gradient

@@ -1,0 +1,164 @@
+"""Bad input to the evidence: each is refused by an error of the project with a sentence that helps."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lila
+from cases import Case, make_case
+from lila.curvature.kron import eigh
+from lila.data.examples import Examples
+
+
+def estimate(case: Case, data: Any, **settings: Any) -> lila.Estimate:
+    return case.evidence("kron", **settings).estimate(data, case.draw)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_inputs_that_are_not_finite_are_named_by_their_index(value: float) -> None:
+    case = make_case(n=4)
+    x = case.x.clone()
+    x[2, 0, 1, 1] = value
+    with pytest.raises(lila.DataError, match="input of example 2 contains NaN or infinite"):
+        estimate(case, (x, case.y), microbatch=3)
+
+
+class Stream(torch.utils.data.IterableDataset[tuple[Tensor, int]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return iter(())
+
+
+class Strings(torch.utils.data.Dataset[Any]):
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return self.item
+
+
+X, Y = torch.rand(3, 2, 5, 5, dtype=torch.float64), torch.tensor([0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((X[:0], Y[:0]), "data set is empty"),
+        (torch.utils.data.TensorDataset(X[:0], Y[:0]), "data set is empty"),
+        (torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X[:0], Y[:0])), "data set is empty"),
+        ((X, Y[:2]), "as many inputs as targets"),
+        ((X,), r"two tensors \(x, y\)"),
+        ((X, [0, 1, 2]), r"two tensors \(x, y\)"),
+        (Stream(), "IterableDataset, whose examples have no index"),
+        (7, "a pair of tensors"),
+        (Strings(("a", object())), "could not be stacked"),
+        (Strings(X[0]), "must be a pair"),
+        ((X.long(), Y), r"x\.float\(\) / 255"),
+        ((X.float(), Y), r"inputs have type torch\.float32 but the network's weights torch\.float64"),
+        ((X, Y + 1), "range from 1 to 3, but the network has 3 outputs"),
+        ((X, Y.double()), "one integer class per example"),
+    ],
+)
+def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
+    with pytest.raises(lila.DataError, match=message):
+        estimate(make_case(), data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"structure": "block"}, "no curvature structure named 'block'; choose one of 'kron', 'diag', 'full'"),
+        ({"curvature": "hessian"}, "no curvature named 'hessian'; choose one of 'ggn', 'ef'"),
+        ({"probes": 0}, "at least 1, or None"),
+        ({"gradient_probes": -1}, "at least 1, or None"),
+        ({"microbatch": 0}, "microbatch is a number of examples"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    case = make_case()
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.Evidence(case.model, case.likelihood, case.prior(), **settings)
+
+
+def test_a_precision_per_weight_does_not_go_with_kron() -> None:
+    case = make_case()
+    with pytest.raises(lila.ArgumentError, match="does not keep the Kronecker structure"):
+        lila.Evidence(case.model, case.likelihood, case.prior("diagonal"), "kron")
+
+
+def test_a_prior_of_another_network_is_refused() -> None:
+    case = make_case()
+    with pytest.raises(lila.ArgumentError, match="disagree on which weights are trainable"):
+        lila.Evidence(case.model, case.likelihood, lila.GaussianPrior(nn.Linear(2, 2)))
+
+
+def test_freezing_a_layer_after_making_the_prior_is_noticed() -> None:
+    case = make_case()
+    evidence = case.evidence("kron")
+    case.net[1].requires_grad_(False)  # type: ignore[index]
+    with pytest.raises(lila.ArgumentError, match=r"'1\.bias', '1\.weight'"):
+        evidence.estimate(case.data)
+
+
+def test_weights_that_are_not_finite_stop_with_the_term_named() -> None:
+    case = make_case()
+    with torch.no_grad():
+        case.net[3].bias[0] = float("nan")  # type: ignore[index]
+    with pytest.raises(lila.NumericalError, match="log-likelihood is not finite"):
+        estimate(case, case.data)
+
+
+def test_a_factor_that_is_not_finite_stops_with_its_layer_named() -> None:
+    case = make_case("linear", "gaussian")
+    x = case.x * 1e200
+    with torch.no_grad():
+        case.net[1].weight.zero_()  # type: ignore[index]
+    with pytest.raises(lila.NumericalError, match="input factor A of layer '1' is not finite"):
+        estimate(case, (x, case.y))
+
+
+def test_a_gradient_that_is_not_finite_stops_with_its_parameter_named() -> None:
+    case = make_case()
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    with torch.no_grad():
+        case.net[3].bias[0] = float("nan")  # type: ignore[index]
+    with pytest.raises(lila.NumericalError, match=r"gradient of the evidence in augmentation\.eta is not finite"):
+        evidence.gradient(case.data, made)
+
+
+def test_a_full_curvature_that_is_not_positive_definite_says_so() -> None:
+    case = make_case("mlp", "gaussian")
+    tiny = lila.GaussianPrior(case.net, "scalar", precision=1e-30)
+    with pytest.raises(lila.NumericalError, match="not positive definite to rounding"):
+        lila.Evidence(case.model, case.likelihood, tiny, "full").estimate(case.data)
+
+
+def test_eigenvalues_that_do_not_converge_in_float32_are_found_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = torch.linalg.eigh
+
+    def fails_in_float32(matrix: Tensor) -> Any:
+        if matrix.dtype == torch.float32:
+            raise torch.linalg.LinAlgError("did not converge")  # type: ignore[attr-defined]
+        return real(matrix)
+
+    matrix = torch.tensor([[[2.0, 1.0], [1.0, 2.0]]])
+    monkeypatch.setattr(torch.linalg, "eigh", fails_in_float32)
+    values, vectors = eigh(matrix)
+    assert values.dtype == vectors.dtype == torch.float32
+    torch.testing.assert_close(values, torch.tensor([[1.0, 3.0]]))
+
+
+def test_a_batch_has_at_least_one_example() -> None:
+    with pytest.raises(lila.ArgumentError, match="at least one example"):
+        next(Examples((X, Y)).batches(0))
+
+
+def test_every_error_is_one_of_the_projects() -> None:
+    for name in ("ArgumentError", "DataError", "ModelError", "MemoryBudgetError", "NumericalError"):
+        assert issubclass(getattr(lila, name), lila.LilaError)

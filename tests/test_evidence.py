@@ -1,0 +1,197 @@
+from itertools import pairwise
+from math import log, pi
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lila
+import oracles
+from cases import LIKELIHOODS, NETWORKS, Case, make_case
+
+STRUCTURES = ["kron", "diag", "full"]
+
+
+def assert_terms_close(estimate: lila.Estimate, expected: tuple[Tensor, ...]) -> None:
+    found = torch.tensor([estimate.log_likelihood, estimate.log_prior, estimate.log_det], dtype=torch.float64)
+    torch.testing.assert_close(found, torch.stack(expected).detach())
+    assert estimate.value == pytest.approx(sum(found.tolist()))
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_each_term_is_the_oracles(network: str, structure: str, samples: int) -> None:
+    case = make_case(network, samples=samples)
+    evidence = case.evidence(structure)
+    assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, evidence.prior, structure))
+
+
+@pytest.mark.parametrize("prior", ["scalar", "layerwise", "diagonal"])
+@pytest.mark.parametrize("structure", ["diag", "full"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_terms_for_each_likelihood_and_prior(likelihood: str, structure: str, prior: str) -> None:
+    case = make_case("mlp", likelihood)
+    made = case.prior(prior)
+    evidence = lila.Evidence(case.model, case.likelihood, made, structure)
+    assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, made, structure))
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("structure", ["kron", "full"])
+def test_evidence_of_bayesian_linear_regression_is_exact_term_by_term(structure: str, samples: int) -> None:
+    """At the mode, with phi the averaged inputs: log N(y; 0, sigma^2 I + phi phi' / delta), and each of its terms."""
+    case = make_case("linear", "gaussian", samples=samples, n=8)
+    net = nn.Linear(50, 1).double()
+    case.model.net = nn.Sequential(nn.Flatten(), net)
+    y = case.y[:, :1]
+    delta, sigma = 0.8, float(case.likelihood.sigma.detach())  # type: ignore[operator]
+    prior = lila.GaussianPrior(case.model.net, "scalar", precision=delta)
+    phi = torch.cat([case.views().detach().flatten(2).mean(1), torch.ones(8, 1, dtype=torch.float64)], dim=1)
+    H = phi.mT @ phi / sigma**2 + delta * torch.eye(51, dtype=torch.float64)
+    mode = torch.linalg.solve(H, phi.mT @ y / sigma**2)[:, 0]
+    with torch.no_grad():
+        net.weight.copy_(mode[None, :-1])
+        net.bias.copy_(mode[-1:])
+
+    estimate = lila.Evidence(case.model, case.likelihood, prior, structure).estimate((case.x, y), case.draw)
+
+    residual = y[:, 0] - phi @ mode
+    log_likelihood = -0.5 * (residual**2).sum() / sigma**2 - 8 * (log(sigma) + 0.5 * log(2 * pi))
+    log_prior = 0.5 * 51 * log(delta / (2 * pi)) - 0.5 * delta * mode @ mode
+    log_det = -0.5 * torch.linalg.slogdet(H / (2 * pi)).logabsdet
+    assert_terms_close(estimate, (log_likelihood, log_prior, log_det))
+    covariance = sigma**2 * torch.eye(8, dtype=torch.float64) + phi @ phi.mT / delta
+    exact = torch.distributions.MultivariateNormal(torch.zeros(8, dtype=torch.float64), covariance).log_prob(y[:, 0])
+    assert estimate.value == pytest.approx(float(exact), rel=1e-9)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_the_result_does_not_depend_on_the_microbatch_or_the_container(structure: str) -> None:
+    case = make_case("cnn", n=5)
+    dataset = torch.utils.data.TensorDataset(case.x, case.y)
+    shuffled = torch.utils.data.DataLoader(dataset, batch_size=2, shuffle=True)
+    expected = case.evidence(structure).estimate(case.data, case.draw).value
+    for data in (case.data, dataset, shuffled):
+        for microbatch in (1, 3, 100):
+            evidence = case.evidence(structure, microbatch=microbatch)
+            assert evidence.estimate(data, case.draw).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_asking_under_another_prior_changes_nothing_and_needs_no_pass() -> None:
+    case = make_case("mlp")
+    evidence = case.evidence("kron")
+    estimate = evidence.estimate(case.data, case.draw)
+    other = lila.GaussianPrior(case.net, "scalar", precision=5.0)
+    changed = evidence.reassess(estimate, other)
+    assert_terms_close(changed, oracles.terms(case, other, "kron"))
+    assert evidence.reassess(changed, evidence.prior) == estimate
+
+
+def test_a_pass_leaves_the_network_as_it_was() -> None:
+    case = make_case("partly_frozen")
+    evidence = case.evidence("kron")
+    before = {name: (p.clone(), p.requires_grad) for name, p in case.net.named_parameters()}
+    evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
+    for name, p in case.net.named_parameters():
+        assert torch.equal(p, before[name][0])
+        assert p.requires_grad == before[name][1]
+        assert p.grad is None
+    assert not any(module._forward_hooks for module in case.net.modules())
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_subset_stands_for_the_whole(structure: str) -> None:
+    """The same examples over and over: any subset, scaled up, gives the evidence of all."""
+    case = make_case("mlp", samples=2, n=1)
+    with torch.no_grad():
+        case.model.augmentation.eta.zero_()  # type: ignore[operator]
+    x, y = case.x.expand(6, -1, -1, -1), case.y.expand(6)
+    evidence = case.evidence(structure)
+    whole, part = evidence.estimate((x, y), case.draw), evidence.estimate((x, y), case.draw, subset=2)
+    assert part.value == pytest.approx(whole.value)
+    assert part.log_det == pytest.approx(whole.log_det)
+
+
+def test_log_likelihood_of_subsets_averages_to_that_of_all() -> None:
+    case = make_case("mlp", n=4)
+    evidence = case.evidence("diag")
+    noise = case.noise()
+    f = case.model(case.x, noise)
+    total = case.likelihood.log_prob(f, case.y).sum()
+    singles = case.likelihood.log_prob(f, case.y) * 4
+    chosen = case.draw.subset(4, 1)
+    assert evidence.estimate(case.data, case.draw, subset=1).log_likelihood == pytest.approx(singles[chosen].item())
+    assert singles.mean().item() == pytest.approx(total.item())
+
+
+def test_the_likelihood_bound_tightens_with_the_number_of_samples() -> None:
+    """E log p(y | f_hat_S) grows with S towards log p(y | E f) (eq. lower_bound_loglik)."""
+    case = make_case("mlp", samples=1, n=4)
+
+    def bound(samples: int, draws: int) -> tuple[float, float]:
+        model = lila.InvariantModel(case.net, case.model.augmentation, samples)
+        values = []
+        for epoch in range(draws):
+            noise = model.draw(lila.Draw(1, epoch), torch.arange(4), torch.float64)
+            values.append(case.likelihood.log_prob(model(case.x, noise), case.y).sum().item())
+        tensor = torch.tensor(values)
+        return float(tensor.mean()), float(tensor.std() / draws**0.5)
+
+    levels = [bound(1, 800), bound(2, 800), bound(8, 400), bound(64, 200)]
+    limit = bound(5000, 2)[0]
+    for (low, low_error), (high, high_error) in pairwise(levels):
+        assert low < high + 2 * (low_error**2 + high_error**2) ** 0.5
+    assert levels[0][0] + 5 * levels[0][1] < limit
+    assert levels[0][0] + 5 * levels[0][1] < levels[2][0]
+    assert levels[-1][0] < limit + 3 * levels[-1][1]
+
+
+@pytest.mark.parametrize("degrees", [0, 20, 45, 70, 90])
+def test_the_log_determinant_of_two_data_is_that_of_the_angle_between_their_jacobians(degrees: int) -> None:
+    """|H| = 1 + |J1|^2 + |J2|^2 + (1 - cos^2 phi) |J1|^2 |J2|^2, smallest for parallel ones (mechanism.tex)."""
+    phi = torch.tensor(degrees * pi / 180, dtype=torch.float64)
+    norms = 1.3, 0.7
+    x = torch.stack([norms[0] * torch.tensor([1.0, 0.0]).double(), norms[1] * torch.stack([phi.cos(), phi.sin()])])
+    net = nn.Linear(2, 1, bias=False).double()
+    model = lila.InvariantModel(net, lila.Compose(), samples=1)
+    evidence = lila.Evidence(model, lila.Gaussian(1.0).double(), lila.GaussianPrior(net), structure="full")
+    found = evidence.estimate((x, torch.zeros(2, 1, dtype=torch.float64))).log_det
+    one, two = norms[0] ** 2, norms[1] ** 2
+    H = 1 + one + two + (1 - float(phi.cos()) ** 2) * one * two
+    assert found == pytest.approx(-0.5 * log(H) + log(2 * pi))
+    parallel = -0.5 * log(1 + one + two) + log(2 * pi)
+    assert found <= parallel + 1e-12
+    assert (found < parallel - 1e-3) == (degrees > 0)
+
+
+def test_an_invariant_network_has_equal_jacobians_on_an_orbit() -> None:
+    """Averaged over a whole orbit, two points on it are one, and the log-determinant term is larger than for S = 1."""
+    turn = lila.Rotation2d(init=pi).double()
+    net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    x = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    quarters = (torch.arange(4, dtype=torch.float64) / 2 - 1)[None, :, None].expand(2, 4, 1)
+    invariant = torch.stack([oracles.jacobian(net, views)[0] for views in turn(x, quarters)])
+    plain = torch.stack([oracles.jacobian(net, point[None])[0] for point in x])
+    torch.testing.assert_close(invariant[0], invariant[1])
+
+    def complexity(J: Tensor) -> Tensor:
+        J = J / J.norm(dim=1, keepdim=True)  # of fixed norms, as the paper assumes
+        return torch.linalg.slogdet(J.mT @ J + torch.eye(J.shape[1], dtype=torch.float64)).logabsdet
+
+    assert complexity(invariant) < complexity(plain) - 1e-3
+
+
+def test_empirical_fisher_differs_from_the_generalised_gauss_newton() -> None:
+    case = make_case("mlp")
+    ggn, ef = (case.evidence("kron", kind).estimate(case.data, case.draw).log_det for kind in ("ggn", "ef"))
+    assert abs(ggn - ef) > 1e-3
+
+
+def test_float32_gives_the_same_evidence_to_rounding() -> None:
+    case = make_case("cnn")
+    expected = case.evidence("kron").estimate(case.data, case.draw)
+    case.model.float()
+    single = Case(case.model, case.likelihood.float(), case.x.float(), case.y, case.draw)
+    found = single.evidence("kron").estimate(single.data, single.draw)
+    assert found.value == pytest.approx(expected.value, rel=1e-4)

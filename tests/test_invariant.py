@@ -1,0 +1,63 @@
+import pytest
+import torch
+from torch import nn
+
+import lila
+from cases import NETWORKS, make_case
+from oracles import average_output, trainable
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_invariant_network_is_a_loop_over_samples(network: str, samples: int) -> None:
+    case = make_case(network, samples=samples)
+    expected = [average_output(case.net, views, trainable(case.net)) for views in case.views()]
+    torch.testing.assert_close(case.model(case.x, case.noise()), torch.stack(expected))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_eta_zero_is_the_plain_network(network: str) -> None:
+    case = make_case(network)
+    model = lila.InvariantModel(case.net, lila.Affine2d(), samples=5).double()
+    torch.testing.assert_close(model(case.x), case.net(case.x))
+
+
+def test_in_evaluation_a_prediction_depends_on_nothing_but_its_input() -> None:
+    case = make_case()
+    case.model.eval()
+    together = case.model(case.x)
+    assert torch.equal(together, case.model(case.x))
+    for n in range(len(case.x)):
+        torch.testing.assert_close(case.model(case.x[n : n + 1])[0], together[n])
+
+
+def test_in_training_noise_is_fresh_and_follows_the_global_seed() -> None:
+    case = make_case()
+    case.model.train()
+    torch.manual_seed(3)
+    first, second = case.model(case.x), case.model(case.x)
+    torch.manual_seed(3)
+    assert torch.equal(case.model(case.x), first)
+    assert not torch.allclose(first, second)
+
+
+@pytest.mark.parametrize("samples", [0, -1])
+def test_less_than_one_sample_is_refused(samples: int) -> None:
+    with pytest.raises(lila.ArgumentError, match="at least 1"):
+        lila.InvariantModel(nn.Linear(2, 1), lila.Rotation2d(), samples=samples)
+
+
+class Wrong(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: torch.Tensor) -> object:
+        return {"image": x[:, :, None], "scalar": x.mean(), "tuple": (x, x), "rows": x[:1]}[self.kind]
+
+
+@pytest.mark.parametrize("kind", ["image", "scalar", "tuple", "rows"])
+def test_outputs_of_the_wrong_shape_are_refused(kind: str) -> None:
+    model = lila.InvariantModel(Wrong(kind), lila.Rotation2d(), samples=2)
+    with pytest.raises(lila.ModelError, match=r"outputs of shape \(6, outputs\), but Wrong returned"):
+        model(torch.rand(3, 2))
