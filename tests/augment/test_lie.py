@@ -26,6 +26,12 @@ def test_rotation_of_points_is_the_rotation_matrix(noise_angle: float, range_: f
     torch.testing.assert_close(found, expected)
 
 
+def test_the_closed_form_of_a_rotation_is_its_matrix_exponential() -> None:
+    rotation = lila.Rotation2d(init=2.0).double()
+    noise = torch.rand(3, 4, 1, dtype=torch.float64) * 2 - 1
+    torch.testing.assert_close(rotation.elements(noise), torch.linalg.matrix_exp(rotation.algebra(noise)))
+
+
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=6), st.lists(st.floats(-1.5, 1.5), min_size=6, max_size=6))
 def test_affine_elements_are_scipys_matrix_exponential(noise: list[float], ranges: list[float]) -> None:
     affine = lila.Affine2d(init=ranges).double()

@@ -96,3 +96,9 @@ class Rotation2d(LiePoints):
     def __init__(self, init: float | None = None, parameterisation: str | Parameterisation = "identity") -> None:
         rotation = Generator("rotation", [[0, -1], [1, 0]], limit=pi, unit=degrees)
         super().__init__([rotation], init, parameterisation)
+
+    def elements(self, noise: Tensor) -> Tensor:
+        """The matrix exponential in closed form, which is several times faster."""
+        angle = (noise * self.limited_ranges())[..., 0]
+        c, s = angle.cos(), angle.sin()
+        return torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))

@@ -143,6 +143,10 @@ class LiePoints(LieFamily):
     they may translate too.
     """
 
+    def elements(self, noise: Tensor) -> Tensor:
+        """Group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d)."""
+        return torch.linalg.matrix_exp(self.algebra(noise))
+
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_noise(x, noise)
         size = self.generators.shape[-1]
@@ -151,7 +155,7 @@ class LiePoints(LieFamily):
                 f"Generators of size {size} move points of shape (batch, {size}) or (batch, {size - 1}), but the "
                 f"inputs have shape {tuple(x.shape)}."
             )
-        elements = torch.linalg.matrix_exp(self.algebra(noise))
+        elements = self.elements(noise)
         if x.shape[1] == size:
             return torch.einsum("bsij,bj->bsi", elements, x)
         linear, shift = elements[..., :-1, :-1], elements[..., :-1, -1]
