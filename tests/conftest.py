@@ -1,5 +1,10 @@
 import pytest
 import torch
+from hypothesis import settings
+
+# No deadline: tests are never about time. The same examples each time: a failure must be seen again by whoever looks.
+settings.register_profile("lila", deadline=None, derandomize=True)
+settings.load_profile("lila")
 
 
 @pytest.fixture(autouse=True)
