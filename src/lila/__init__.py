@@ -12,6 +12,10 @@ from lila.invariant import InvariantModel
 from lila.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from lila.noise import Draw
 from lila.prior import GaussianPrior
+from lila.training.checkpoint import CheckpointError
+from lila.training.fit import fit, resume
+from lila.training.run import Run
+from lila.training.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -21,6 +25,7 @@ __all__ = [
     "Augmentation",
     "Bernoulli",
     "Categorical",
+    "CheckpointError",
     "Compose",
     "DataError",
     "Draw",
@@ -39,6 +44,10 @@ __all__ = [
     "NumericalError",
     "Rotation2d",
     "Rule",
+    "Run",
+    "Settings",
     "Sharing",
+    "fit",
     "register_rule",
+    "resume",
 ]

@@ -31,6 +31,7 @@ class Stream(IntEnum):
     AUGMENTATION = 0
     PROBES = 1
     SUBSET = 2
+    SHUFFLE = 3
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
@@ -95,5 +96,11 @@ class Draw:
         """Indices of a random subset of `count` of `size` examples, without repetition, in ascending order."""
         if not 1 <= count <= size:
             raise ArgumentError(f"A subset of {size} examples has between 1 and {size} of them, not {count}.")
-        priority = self.words(torch.arange(size), (1,), Stream.SUBSET)[:, 0]
-        return priority.argsort(stable=True)[:count].sort().values
+        return self._order(size, Stream.SUBSET)[:count].sort().values
+
+    def permutation(self, size: int) -> Tensor:
+        """The order in which an epoch goes through `size` examples."""
+        return self._order(size, Stream.SHUFFLE)
+
+    def _order(self, size: int, stream: Stream) -> Tensor:
+        return self.words(torch.arange(size), (1,), stream)[:, 0].argsort(stable=True)

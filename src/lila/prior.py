@@ -64,6 +64,10 @@ class GaussianPrior(nn.Module):
         """Delta of each weight tensor by its name, of shape () or of the weight's shape."""
         return {name: self.log_precisions[self._position[group]].exp() for name, group in self._group.items()}
 
+    def by_group(self) -> dict[str, Tensor]:
+        """Delta of each group of weights that shares one: the name of a layer, of a weight, or "" for all."""
+        return {group: self.log_precisions[i].exp() for group, i in self._position.items()}
+
     def log_prob(self, weights: Mapping[str, Tensor]) -> Tensor:
         """The log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
 

@@ -1,0 +1,68 @@
+"""Which quantity each method learns eta and the prior by. The loop is the same for all, so comparisons are fair."""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class By(Enum):
+    """What a group of hyperparameters is learned by."""
+
+    EVIDENCE = "evidence"
+    """A gradient step on the evidence after an epoch."""
+    LOSS = "loss"
+    """The training loss, together with the weights, batch by batch."""
+    NOTHING = "nothing"
+    """It stays as it is."""
+
+
+class Average(Enum):
+    """What is averaged over the samples of an example."""
+
+    FUNCTION = "function"
+    """The network's output, which makes an invariant network: log p(y | 1/S sum_s f(x_s))."""
+    LOG_LIKELIHOOD = "log-likelihood"
+    """Standard data augmentation: 1/S sum_s log p(y | f(x_s)). It has no evidence: see the paper's method.tex."""
+
+
+class MethodName(StrEnum):
+    """The methods by name."""
+
+    LILA = "lila"
+    NON_INVARIANT = "non-invariant"
+    AUGERINO = "augerino"
+    MAXIMUM_LIKELIHOOD = "maximum-likelihood"
+    FIXED = "fixed"
+    FIXED_LOSS = "fixed-loss"
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method differs from the others.
+
+    Attributes:
+        eta: what the augmentation is learned by.
+        prior: what prior precisions and observation noise are learned by.
+        invariant: whether the network is averaged at all; if not, one untransformed view is used.
+        average: what is averaged.
+        rewards_eta: whether the loss rewards the norm of eta (Augerino).
+        decays_weights: whether the prior precision is set to give the weight decay of the settings.
+    """
+
+    eta: By
+    prior: By
+    invariant: bool = True
+    average: Average = Average.FUNCTION
+    rewards_eta: bool = False
+    decays_weights: bool = False
+
+
+METHODS: dict[MethodName, Method] = {
+    MethodName.LILA: Method(eta=By.EVIDENCE, prior=By.EVIDENCE),
+    MethodName.NON_INVARIANT: Method(eta=By.NOTHING, prior=By.EVIDENCE, invariant=False),
+    MethodName.AUGERINO: Method(eta=By.LOSS, prior=By.NOTHING, rewards_eta=True, decays_weights=True),
+    MethodName.MAXIMUM_LIKELIHOOD: Method(eta=By.LOSS, prior=By.EVIDENCE),
+    MethodName.FIXED: Method(eta=By.NOTHING, prior=By.EVIDENCE),
+    MethodName.FIXED_LOSS: Method(
+        eta=By.NOTHING, prior=By.NOTHING, average=Average.LOG_LIKELIHOOD, decays_weights=True
+    ),
+}

@@ -1,0 +1,53 @@
+"""How good predictions are: accuracy, log-likelihood and calibration."""
+
+import torch
+from torch import Tensor
+
+from lila.data.examples import Data, Examples
+from lila.invariant import InvariantModel
+from lila.likelihood import Categorical, Likelihood
+
+_BINS = 15
+
+
+@torch.no_grad()
+def evaluate(model: InvariantModel, likelihood: Likelihood, data: Data, batch: int) -> dict[str, float]:
+    """Scores of the invariant network's predictions on a data set, per example.
+
+    Returns:
+        "log_likelihood", and for classes "accuracy", "calibration_error" (expected, 15 bins) and "brier".
+    """
+    was_training = model.training
+    model.eval()
+    outputs, targets = [], []
+    for part in Examples(data, next(model.parameters()).device).batches(batch):
+        outputs.append(model(part.x))
+        targets.append(part.y)
+    model.train(was_training)
+    f, y = torch.cat(outputs), torch.cat(targets)
+    likelihood.check_targets(f.shape[1], y)
+    scores = {"log_likelihood": float(likelihood.log_prob(f, y).mean())}
+    if isinstance(likelihood, Categorical):
+        scores |= class_scores(f.softmax(1), y)
+    return scores
+
+
+def class_scores(probabilities: Tensor, y: Tensor) -> dict[str, float]:
+    """Accuracy, expected calibration error and Brier score of class probabilities, shape (n, c)."""
+    confidence, predicted = probabilities.max(1)
+    correct = (predicted == y).to(probabilities.dtype)
+    one_hot = torch.nn.functional.one_hot(y, probabilities.shape[1])
+    return {
+        "accuracy": float(correct.mean()),
+        "calibration_error": calibration_error(confidence, correct),
+        "brier": float((probabilities - one_hot).square().sum(1).mean()),
+    }
+
+
+def calibration_error(confidence: Tensor, correct: Tensor) -> float:
+    """Expected calibration error: |accuracy - confidence| per bin of confidence, weighted by the bin's share."""
+    bins = (confidence * _BINS).long().clamp(max=_BINS - 1)
+    gaps = torch.zeros(_BINS, dtype=confidence.dtype, device=confidence.device).index_add_(
+        0, bins, correct - confidence
+    )
+    return float(gaps.abs().sum() / len(confidence))

@@ -1,0 +1,117 @@
+"""All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, Self
+
+from lila.choices import choose
+from lila.curvature import CurvatureKind, StructureName
+from lila.errors import ArgumentError
+from lila.prior import PriorStructure
+from lila.training.methods import METHODS, Method, MethodName
+
+
+class OptimiserName(StrEnum):
+    """The optimisers of the weights."""
+
+    ADAM = "adam"
+    SGD = "sgd"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. Defaults are the paper's for MNIST-like data unless said otherwise; see `docs/settings.md`.
+
+    Attributes:
+        method: "lila" or what it is compared with: see `lila.training.methods`.
+        epochs: passes over the data.
+        batch_size: examples per step of the weights.
+        samples: S, transformations per example.
+        optimiser: of the weights: "adam" or "sgd".
+        lr: first learning rate of the weights; it decays by a cosine.
+        lr_end: last learning rate of the weights.
+        momentum: of SGD.
+        hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam.
+        eta_lr: first learning rate of the augmentation's parameters, by Adam; it decays by a cosine.
+        eta_lr_end: their last learning rate.
+        burn_in: epochs before the first hyper-step.
+        hyper_every: epochs from one hyper-step to the next.
+        structure: of the curvature: "kron", "diag" or "full".
+        curvature: "ggn" or "ef".
+        probes: random probes per example in the estimate of the evidence; None is exact.
+        gradient_probes: random probes per example in its gradient; None is exact.
+        subset: examples per gradient of the evidence, rescaled; None uses all.
+        prior: structure of the prior: "scalar", "layerwise" or "diagonal".
+        precision: prior precision from which learning starts.
+        weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
+        eta_reward: how much Augerino's loss rewards the norm of eta.
+        seed: of noise and shuffling.
+        microbatch: examples whose graph is in memory at a time; it does not change the result but by rounding.
+        checkpoint_every: epochs from one checkpoint to the next.
+    """
+
+    method: str = "lila"
+    epochs: int = 100
+    batch_size: int = 1000
+    samples: int = 31
+    optimiser: str = "adam"
+    lr: float = 0.005
+    lr_end: float = 0.0001
+    momentum: float = 0.9
+    hyper_lr: float = 0.05
+    eta_lr: float = 0.05
+    eta_lr_end: float = 0.001
+    burn_in: int = 10
+    hyper_every: int = 1
+    structure: str = "kron"
+    curvature: str = "ggn"
+    probes: int | None = None
+    gradient_probes: int | None = None
+    subset: int | None = None
+    prior: str = "layerwise"
+    precision: float = 1.0
+    weight_decay: float = 1e-4
+    eta_reward: float = 1e-2
+    seed: int = 0
+    microbatch: int = 125
+    checkpoint_every: int = 10
+
+    def __post_init__(self) -> None:
+        choose(MethodName, self.method, "method")
+        choose(OptimiserName, self.optimiser, "optimiser")
+        choose(StructureName, self.structure, "curvature structure")
+        choose(CurvatureKind, self.curvature, "curvature")
+        choose(PriorStructure, self.prior, "prior structure")
+        at_least = {
+            0: ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"),
+            1: ("epochs", "batch_size", "samples", "hyper_every", "microbatch", "checkpoint_every"),
+        }
+        for low, names in at_least.items():
+            for name in names:
+                if not getattr(self, name) >= low:
+                    raise ArgumentError(f"{name} must be at least {low}, but is {getattr(self, name)}.")
+        for name in ("probes", "gradient_probes", "subset"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ArgumentError(f"{name} must be at least 1, or None for all, but is {getattr(self, name)}.")
+        for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
+            if not getattr(self, name) > 0:
+                raise ArgumentError(f"{name} must be positive, but is {getattr(self, name)}.")
+
+    @property
+    def how(self) -> Method:
+        """What the method does."""
+        return METHODS[MethodName(self.method)]
+
+    def to_json(self) -> str:
+        """All settings as JSON."""
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Settings from JSON; names that are unknown are an error, as they would be silently ignored otherwise."""
+        values: dict[str, Any] = json.loads(text)
+        unknown = set(values) - {field.name for field in fields(cls)}
+        if unknown:
+            raise ArgumentError(f"Unknown settings {sorted(unknown)}; this run may be of another version of lila.")
+        return cls(**values)

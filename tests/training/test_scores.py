@@ -1,0 +1,34 @@
+import pytest
+import torch
+from torch import nn
+
+import lila
+from lila.training.scores import calibration_error, class_scores, evaluate
+
+
+def test_class_scores_by_hand() -> None:
+    probabilities = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.7, 0.3]], dtype=torch.float64)
+    y = torch.tensor([0, 1, 1, 0])
+    scores = class_scores(probabilities, y)
+    assert scores["accuracy"] == 0.75
+    assert scores["brier"] == pytest.approx((2 * 0.01 + 2 * 0.36 + 2 * 0.04 + 2 * 0.09) / 4)
+    # Each confidence has a bin of its own: gaps 0.1, 0.6, 0.2 and 0.3.
+    assert scores["calibration_error"] == pytest.approx((0.1 + 0.6 + 0.2 + 0.3) / 4)
+
+
+def test_a_calibrated_predictor_has_no_calibration_error() -> None:
+    confidence = torch.full((10,), 0.7, dtype=torch.float64)
+    correct = torch.tensor([1.0] * 7 + [0.0] * 3, dtype=torch.float64)
+    assert calibration_error(confidence, correct) == pytest.approx(0, abs=1e-12)
+    assert calibration_error(torch.ones(4), torch.zeros(4)) == pytest.approx(1.0)
+
+
+def test_evaluation_does_not_depend_on_the_batch_and_leaves_the_mode() -> None:
+    model = lila.InvariantModel(nn.Linear(2, 3), lila.Rotation2d(init=0.5), samples=4).train()
+    data = torch.rand(7, 2), torch.tensor([0, 1, 2, 0, 1, 2, 0])
+    one, all_ = (evaluate(model, lila.Categorical(), data, batch) for batch in (1, 7))
+    assert one == pytest.approx(all_)
+    assert model.training
+    assert set(one) == {"log_likelihood", "accuracy", "calibration_error", "brier"}
+    real = data[0], torch.rand(7, 3)
+    assert set(evaluate(model, lila.Gaussian(), real, 3)) == {"log_likelihood"}
