@@ -14,7 +14,7 @@ from lila.noise import Draw
 from lila.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
 from lila.training.fit import fit, resume
-from lila.training.run import Run
+from lila.training.run import Run, load
 from lila.training.settings import Settings
 
 __version__ = "0.1.0"
@@ -48,6 +48,7 @@ __all__ = [
     "Settings",
     "Sharing",
     "fit",
+    "load",
     "register_rule",
     "resume",
 ]

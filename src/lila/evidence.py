@@ -23,27 +23,40 @@ from lila.prior import GaussianPrior, PriorStructure
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An estimate of the evidence, in nats for the whole data set.
+class Terms:
+    """The terms of the evidence, in nats for the whole data set.
 
     Attributes:
         log_likelihood: sum_n log p(y_n | f_hat(x_n)).
         log_prior: log p(theta).
         log_det: -1/2 log|H / 2 pi|, the price of complexity.
-        curvature: the curvature of the negative log-likelihood, from which the last term and its gradient follow.
-        draw: the noise under which it was estimated.
     """
 
     log_likelihood: float
     log_prior: float
     log_det: float
-    curvature: Structure
-    draw: Draw
 
     @property
     def value(self) -> float:
         """The estimate of the log marginal likelihood: the sum of the three terms."""
         return self.log_likelihood + self.log_prior + self.log_det
+
+    def terms(self) -> dict[str, float]:
+        """The three terms by name."""
+        return {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior, "log_det": self.log_det}
+
+
+@dataclass(frozen=True)
+class Estimate(Terms):
+    """An estimate of the evidence, and what its gradient follows from.
+
+    Attributes:
+        curvature: the curvature of the negative log-likelihood.
+        draw: the noise under which it was estimated.
+    """
+
+    curvature: Structure
+    draw: Draw
 
 
 class Evidence:

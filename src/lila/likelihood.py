@@ -108,6 +108,10 @@ class Gaussian(Likelihood):
             raise ArgumentError(f"sigma is a standard deviation and must be positive, but is {sigma}.")
         self.log_sigma = nn.Parameter(torch.full(() if outputs is None else (outputs,), log(sigma)))
 
+    def arguments(self) -> dict[str, int | None]:
+        """The arguments that make it again."""
+        return {"outputs": len(self.log_sigma) if self.log_sigma.dim() else None}
+
     @property
     def sigma(self) -> Tensor:
         """The standard deviation of the observation noise."""

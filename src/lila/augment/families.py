@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import pi
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,6 +85,13 @@ class Affine2d(LieImages):
             raise ArgumentError(f"Affine2d has no generator {unknown[0]!r}; choose from {', '.join(known)}.")
         super().__init__([known[name] for name in names], padding, init, parameterisation)
 
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments that make it again, None if the parameterisation is the user's own."""
+        name = self.parameterisation_name()
+        if name is None:
+            return None
+        return {"generators": list(self.names), "padding": self.padding.value, "parameterisation": name}
+
 
 class Rotation2d(LiePoints):
     """Rotations of points in the plane about the origin, by a uniform angle up to a learned range.
@@ -102,3 +110,8 @@ class Rotation2d(LiePoints):
         angle = (noise * self.limited_ranges())[..., 0]
         c, s = angle.cos(), angle.sin()
         return torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))
+
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments that make it again, None if the parameterisation is the user's own."""
+        name = self.parameterisation_name()
+        return None if name is None else {"parameterisation": name}

@@ -132,6 +132,10 @@ class LieFamily(Augmentation):
             limit = self.limits[i].copysign(ranges[i]).item()
             self.eta[i] = self.parameterisation.to_eta(cast("float", limit))
 
+    def parameterisation_name(self) -> str | None:
+        """The name of the parameterisation, None if it is the user's own."""
+        return next((name.value for name, p in PARAMETERISATIONS.items() if p is self.parameterisation), None)
+
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value:.3g}" for name, value in self.ranges.items())
 

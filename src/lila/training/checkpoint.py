@@ -1,6 +1,8 @@
 """Checkpoints: one safetensors file that is replaced as a whole, and the history as JSON lines beside it.
 
 - `settings.json`: the settings of the run.
+- `model.json`: the architecture, as far as it can be described.
+- `result.json`: what a finished run reports.
 - `history.jsonl`: one record per epoch; lines beyond the checkpoint's epoch are ignored.
 - `checkpoint.safetensors`: the state, with its epoch in the file's metadata.
 """
@@ -18,28 +20,37 @@ from lila.files import replaced
 from lila.training.settings import Settings
 
 FORMAT = "lila-checkpoint-1"
-SETTINGS, HISTORY, CHECKPOINT = "settings.json", "history.jsonl", "checkpoint.safetensors"
+SETTINGS, MODEL, RESULT = "settings.json", "model.json", "result.json"
+HISTORY, CHECKPOINT = "history.jsonl", "checkpoint.safetensors"
 
 
 class CheckpointError(LilaError):
     """A checkpoint is missing, damaged, or of something else."""
 
 
-def write_settings(folder: Path, settings: Settings) -> None:
-    """Write the settings of a run."""
-    with replaced(folder / SETTINGS) as path:
-        path.write_text(settings.to_json() + "\n")
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file as a whole."""
+    with replaced(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of a run."""
+    if not path.exists():
+        raise CheckpointError(f"There is no run in {path.parent}, or not a whole one: {path.name} is missing.")
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged and cannot be read: {error}") from error
 
 
 def read_settings(folder: Path) -> Settings:
     """Read the settings of a run."""
-    path = folder / SETTINGS
-    if not path.exists():
-        raise CheckpointError(f"There is no run in {folder}: {SETTINGS} is missing.")
+    values = read_json(folder / SETTINGS)
     try:
-        return Settings.from_json(path.read_text())
+        return Settings.from_dict(values)
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} cannot be read as settings: {error}") from error
+        raise CheckpointError(f"{folder / SETTINGS} does not hold settings: {error}") from error
 
 
 def write_checkpoint(folder: Path, tensors: dict[str, Tensor], epoch: int, history: list[dict[str, Any]]) -> None:

@@ -3,9 +3,12 @@
 Every method runs through this loop; `lila.training.methods` says what each learns by what.
 """
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -22,9 +25,9 @@ from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
 from lila.noise import Draw
 from lila.prior import GaussianPrior
-from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint, write_settings
+from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.methods import Average, By
-from lila.training.run import Run
+from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
 from lila.training.settings import Settings
 from lila.training.state import State
@@ -57,15 +60,15 @@ def fit(
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
-    settings = replace(settings or Settings(), **_known(changes))
+    settings = Settings.from_dict(asdict(settings or Settings()) | changes)
+    state = _new_state(net, augmentation, likelihood or Categorical(), settings, data)
     if folder is not None:
         folder = Path(folder)
         if (folder / CHECKPOINT).exists():
             raise ArgumentError(
                 f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
             )
-        write_settings(folder, settings)
-    state = _new_state(net, augmentation, likelihood or Categorical(), settings, data)
+        write_description(folder, settings, state.model, state.likelihood)
     return _train(state, data, test, folder, tuple(callbacks), settings)
 
 
@@ -119,32 +122,76 @@ def _train(
         settings.gradient_probes,
         settings.microbatch,
     )
-    for epoch in range(state.epoch, settings.epochs):
-        state.set_learning_rates(settings)
-        record: dict[str, Any] = {"epoch": epoch + 1}
-        started = time.perf_counter()
-        try:
-            record["log_likelihood"] = train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch))
-            trained = time.perf_counter()
-            if epoch >= settings.burn_in and (epoch - settings.burn_in) % settings.hyper_every == 0:
-                estimate = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
-                record["evidence"] = estimate and terms(estimate)
-        except NumericalError as error:
-            raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
-        record |= hyperparameters(state)
-        record["seconds"] = {"weights": trained - started, "hyper": time.perf_counter() - trained}
-        state.epoch += 1
-        state.history.append(record)
-        if folder is not None and (state.epoch == settings.epochs or state.epoch % settings.checkpoint_every == 0):
-            write_checkpoint(folder, state.tensors(), state.epoch, state.history)
-        for callback in callbacks:
-            callback(record)
+    with _saved_on_interruption(state, folder) as keep:
+        for epoch in range(state.epoch, settings.epochs):
+            record = _epoch(state, examples, evidence, data, settings, epoch)
+            state.epoch += 1
+            state.history.append(record)
+            keep()
+            last = state.epoch == settings.epochs
+            if folder is not None and (last or state.epoch % settings.checkpoint_every == 0):
+                write_checkpoint(folder, state.tensors(), state.epoch, state.history)
+            for callback in callbacks:
+                callback(record)
     final = None
     if settings.how.average is Average.FUNCTION:
         final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
     scores = None if test is None else evaluate(state.model, state.likelihood, test, settings.microbatch)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
-    return Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
+    run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
+    if folder is not None:
+        run.write_result(folder)
+    return run
+
+
+def _epoch(
+    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Settings, epoch: int
+) -> dict[str, Any]:
+    """One epoch of the weights and, when it is due, a hyper-step; returns their record."""
+    state.set_learning_rates(settings)
+    record: dict[str, Any] = {"epoch": epoch + 1}
+    started = time.perf_counter()
+    try:
+        record["log_likelihood"] = train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch))
+        trained = time.perf_counter()
+        if epoch >= settings.burn_in and (epoch - settings.burn_in) % settings.hyper_every == 0:
+            estimate = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
+            if estimate is not None:
+                record["evidence"] = {"value": estimate.value, **estimate.terms()}
+    except NumericalError as error:
+        raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
+    record |= hyperparameters(state)
+    record["seconds"] = {"weights": trained - started, "hyper": time.perf_counter() - trained}
+    return record
+
+
+@contextmanager
+def _saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callable[[], None]]:
+    """Write the state that was last kept to a checkpoint when Ctrl-C or SIGTERM ends the run.
+
+    The state is whole between epochs only, so it is kept (copied) there, and what a half epoch did is done again.
+    """
+    kept: list[tuple[dict[str, Tensor], int, list[dict[str, Any]]]] = []
+
+    def keep() -> None:
+        if folder is not None:
+            kept[:] = [({k: v.clone() for k, v in state.tensors().items()}, state.epoch, list(state.history))]
+
+    def stop(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, stop) if in_main_thread else None
+    keep()
+    try:
+        yield keep
+    except (KeyboardInterrupt, SystemExit):
+        if folder is not None and kept:
+            write_checkpoint(folder, *kept[0])
+        raise
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
 
 
 def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw) -> float:
@@ -192,16 +239,6 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings,
     return estimate
 
 
-def terms(estimate: Estimate) -> dict[str, float]:
-    """An estimate of the evidence as a record."""
-    return {
-        "value": estimate.value,
-        "log_likelihood": estimate.log_likelihood,
-        "log_prior": estimate.log_prior,
-        "log_det": estimate.log_det,
-    }
-
-
 @torch.no_grad()
 def hyperparameters(state: State) -> dict[str, Any]:
     """The present hyperparameters as a record."""
@@ -241,14 +278,6 @@ def _add_prior_gradient(state: State, examples: int) -> None:
     for name, weight in state.model.net.named_parameters():
         if weight.grad is not None:
             weight.grad.add_(precisions[name] * weight / examples)
-
-
-def _known(changes: dict[str, Any]) -> dict[str, Any]:
-    unknown = [name for name in changes if name not in Settings.__dataclass_fields__]
-    if unknown:
-        known = ", ".join(Settings.__dataclass_fields__)
-        raise ArgumentError(f"There is no setting {unknown[0]!r}. Settings are: {known}.")
-    return changes
 
 
 def _new_state(

@@ -1,14 +1,34 @@
 """What a training run leaves: the invariant network, what it learned, and how it got there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
-from lila.evidence import Estimate
+from torch import nn
+
+from lila.architecture import build, describe
+from lila.augment.base import Augmentation
+from lila.errors import ArgumentError
+from lila.evidence import Terms
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.prior import GaussianPrior
+from lila.training.checkpoint import (
+    CHECKPOINT,
+    MODEL,
+    RESULT,
+    SETTINGS,
+    read_checkpoint,
+    read_json,
+    read_settings,
+    write_checkpoint,
+    write_json,
+)
 from lila.training.settings import Settings
+from lila.training.state import State
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -21,7 +41,8 @@ class Run:
         likelihood: of the targets.
         prior: over the weights.
         history: one record per epoch.
-        evidence: the final estimate with its terms; None for a method that has no evidence.
+        evidence: the final estimate with its terms; None for a method that has no evidence. Of a run that was just
+            trained it also holds the curvature.
         test: scores on the test data, if there was any.
         shape: of one input.
     """
@@ -30,8 +51,8 @@ class Run:
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
-    history: list[dict[str, Any]]
-    evidence: Estimate | None
+    history: list[dict[str, Any]] = field(repr=False)
+    evidence: Terms | None
     test: dict[str, float] | None
     shape: tuple[int, ...]
 
@@ -55,3 +76,65 @@ class Run:
         if self.test is not None:
             lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
         return "\n".join(lines)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run to a folder, from which `lila.load` reads it."""
+        folder = Path(folder)
+        if (folder / CHECKPOINT).exists():
+            raise ArgumentError(f"{folder} already holds a run; choose another folder.")
+        state = State(self.model, self.likelihood, self.prior, {})
+        write_description(folder, self.settings, self.model, self.likelihood)
+        write_checkpoint(folder, state.tensors(), len(self.history), self.history)
+        self.write_result(folder)
+
+    def write_result(self, folder: Path) -> None:
+        """Write what the run reports beside its checkpoint."""
+        evidence = None if self.evidence is None else self.evidence.terms()
+        write_json(folder / RESULT, {"evidence": evidence, "test": self.test, "shape": list(self.shape)})
+
+
+def write_description(folder: Path, settings: Settings, model: InvariantModel, likelihood: Likelihood) -> None:
+    """Write the settings and the architecture of a run."""
+    write_json(folder / SETTINGS, asdict(settings))
+    modules = {"net": model.net, "augmentation": model.augmentation, "likelihood": likelihood}
+    description = {name: describe(module) for name, module in modules.items()}
+    write_json(folder / MODEL, {"samples": model.samples, **description})
+
+
+def load(
+    folder: str | Path,
+    net: nn.Module | None = None,
+    augmentation: Augmentation | None = None,
+    likelihood: Likelihood | None = None,
+) -> Run:
+    """Read a finished run.
+
+    Args:
+        folder: where it was saved, or trained.
+        net: a network of the same architecture, needed if it is not made of layers of torch.nn in `nn.Sequential`.
+        augmentation: likewise, needed if it is not one of lila's own families.
+        likelihood: likewise.
+    """
+    folder = Path(folder)
+    settings, description, result = read_settings(folder), read_json(folder / MODEL), read_json(folder / RESULT)
+    made_net = _given_or_built(net, description["net"], "net")
+    made_augmentation = _given_or_built(augmentation, description["augmentation"], "augmentation")
+    made_likelihood = _given_or_built(likelihood, description["likelihood"], "likelihood")
+    tensors, epoch, history = read_checkpoint(folder)
+    dtype = tensors["prior.log_precisions.0"].dtype
+    model = InvariantModel(made_net, made_augmentation, description["samples"]).to(dtype)
+    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {}, epoch, history)
+    state.load_tensors(tensors)
+    evidence = None if result["evidence"] is None else Terms(**result["evidence"])
+    return Run(settings, model, made_likelihood, state.prior, history, evidence, result["test"], tuple(result["shape"]))
+
+
+def _given_or_built(given: M | None, description: dict[str, Any] | None, what: str) -> M:
+    if given is not None:
+        return given
+    if description is None:
+        raise ArgumentError(
+            f"The {what} of this run is of your own making and cannot be built from its description. Make it as it was "
+            f"made for training, and pass it: lila.load(folder, {what}=...)."
+        )
+    return build(description)  # type: ignore[return-value]

@@ -1,7 +1,6 @@
 """All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -103,15 +102,11 @@ class Settings:
         """What the method does."""
         return METHODS[MethodName(self.method)]
 
-    def to_json(self) -> str:
-        """All settings as JSON."""
-        return json.dumps(asdict(self), indent=2)
-
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Settings from JSON; names that are unknown are an error, as they would be silently ignored otherwise."""
-        values: dict[str, Any] = json.loads(text)
-        unknown = set(values) - {field.name for field in fields(cls)}
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Settings from what `dataclasses.asdict` gave; a name that is unknown is an error, not ignored."""
+        unknown = [name for name in values if name not in {field.name for field in fields(cls)}]
         if unknown:
-            raise ArgumentError(f"Unknown settings {sorted(unknown)}; this run may be of another version of lila.")
+            known = ", ".join(field.name for field in fields(cls))
+            raise ArgumentError(f"There is no setting {unknown[0]!r}. Settings are: {known}.")
         return cls(**values)

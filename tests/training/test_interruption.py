@@ -1,0 +1,74 @@
+"""A real process that is interrupted, terminated or killed, and a run that goes on as if nothing had happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_fit import QUICK, assert_same, data, network
+
+import lila
+
+SETTINGS = QUICK | {"epochs": 60, "checkpoint_every": 1}
+
+SCRIPT = """
+import sys
+sys.path[:0] = {paths!r}
+import torch
+torch.set_num_threads(1)
+import lila
+from pathlib import Path
+from test_fit import data, network
+from test_interruption import SETTINGS
+folder = Path(sys.argv[1])
+tell = [lambda record: print(record["epoch"], flush=True)]
+if (folder / "settings.json").exists():
+    lila.resume(folder, network(), data(), lila.Affine2d(), callbacks=tell)
+else:
+    lila.fit(network(), data(), lila.Affine2d(), folder=folder, callbacks=tell, **SETTINGS)
+print("done", flush=True)
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    here = Path(__file__).parent
+    script = SCRIPT.format(paths=[str(here), str(here.parent)])
+    return subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+
+
+def wait_for_epoch(process: subprocess.Popen[str]) -> int:
+    assert process.stdout is not None
+    return int(process.stdout.readline())
+
+
+def expected() -> lila.Run:
+    return lila.fit(network(), data(), lila.Affine2d(), **SETTINGS)
+
+
+def finished(folder: Path) -> lila.Run:
+    return lila.resume(folder, network(), data(), lila.Affine2d())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
+def test_a_signal_leaves_a_checkpoint_of_the_last_epoch(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with start(tmp_path) as process:
+        epoch = wait_for_epoch(process)
+        process.send_signal(number)
+        assert process.wait(60) == code
+    assert len((tmp_path / "history.jsonl").read_text().splitlines()) >= epoch
+    assert_same(finished(tmp_path), expected())
+
+
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    moments = random.Random(5)
+    for _ in range(4):
+        with start(tmp_path) as process:
+            wait_for_epoch(process)
+            time.sleep(moments.uniform(0, 0.15))
+            os.kill(process.pid, signal.SIGKILL)
+            assert process.wait(60) == -signal.SIGKILL
+    assert_same(finished(tmp_path), expected())
