@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SubsetRandomSampler, TensorDataset
 
 import lila
 from cases import Case, make_case
@@ -42,6 +43,14 @@ class Strings(torch.utils.data.Dataset[Any]):
         return self.item
 
 
+class Ragged(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.rand(index + 1), 0
+
+
 X, Y = torch.rand(3, 2, 5, 5, dtype=torch.float64), torch.tensor([0, 1, 2])
 
 
@@ -49,8 +58,8 @@ X, Y = torch.rand(3, 2, 5, 5, dtype=torch.float64), torch.tensor([0, 1, 2])
     ("data", "message"),
     [
         ((X[:0], Y[:0]), "data set is empty"),
-        (torch.utils.data.TensorDataset(X[:0], Y[:0]), "data set is empty"),
-        (torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X[:0], Y[:0])), "data set is empty"),
+        (TensorDataset(X[:0], Y[:0]), "data set is empty"),
+        (DataLoader(TensorDataset(X[:0], Y[:0])), "data set is empty"),
         ((X, Y[:2]), "as many inputs as targets"),
         ((X,), r"two tensors \(x, y\)"),
         ((X, [0, 1, 2]), r"two tensors \(x, y\)"),
@@ -62,6 +71,13 @@ X, Y = torch.rand(3, 2, 5, 5, dtype=torch.float64), torch.tensor([0, 1, 2])
         ((X.float(), Y), r"inputs have type torch\.float32 but the network's weights torch\.float64"),
         ((X, Y + 1), "range from 1 to 3, but the network has 3 outputs"),
         ((X, Y.double()), "one integer class per example"),
+        ((X, Y[:, None]), r"y\.squeeze\(1\)"),
+        ((X[:, 0, 0, 0], Y), r"x\.unsqueeze\(1\)"),
+        (Ragged(), "could not be stacked to a batch of tensors of one shape"),
+        (DataLoader(TensorDataset(X, Y), sampler=SubsetRandomSampler([0, 1])), "Subset"),
+        (DataLoader(TensorDataset(X, Y), sampler=RandomSampler(range(3), replacement=True)), "Subset"),
+        (DataLoader(TensorDataset(X, Y), batch_sampler=BatchSampler(SubsetRandomSampler([0]), 1, False)), "Subset"),
+        (DataLoader(TensorDataset(X, Y), batch_size=None), "batch_size=None"),
     ],
 )
 def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
@@ -74,9 +90,10 @@ def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
     [
         ({"structure": "block"}, "no curvature structure named 'block'; choose one of 'kron', 'diag', 'full'"),
         ({"curvature": "hessian"}, "no curvature named 'hessian'; choose one of 'ggn', 'ef'"),
-        ({"probes": 0}, "at least 1, or None"),
+        ({"probes": 0}, "at least 1, or None for all, but is 0"),
         ({"gradient_probes": -1}, "at least 1, or None"),
-        ({"microbatch": 0}, "microbatch is a number of examples"),
+        ({"microbatch": 0}, "microbatch must be a whole number of at least 1, but is 0"),
+        ({"microbatch": 2.5}, "microbatch must be a whole number"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -162,3 +179,67 @@ def test_a_batch_has_at_least_one_example() -> None:
 def test_every_error_is_one_of_the_projects() -> None:
     for name in ("ArgumentError", "DataError", "ModelError", "MemoryBudgetError", "NumericalError"):
         assert issubclass(getattr(lila, name), lila.LilaError)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8])
+@pytest.mark.parametrize("kind", ["ggn", "ef"])
+def test_labels_of_any_integer_type_are_taken(dtype: torch.dtype, kind: str) -> None:
+    case = make_case()
+    evidence = case.evidence("kron", kind)
+    expected = evidence.estimate(case.data, case.draw).value
+    assert evidence.estimate((case.x, case.y.to(dtype)), case.draw).value == pytest.approx(expected)
+
+
+def test_a_prior_is_checked_when_an_estimate_is_reassessed() -> None:
+    case = make_case("mlp")
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    with pytest.raises(lila.ArgumentError, match="does not keep the Kronecker structure"):
+        evidence.reassess(made, case.prior("diagonal"))
+    with pytest.raises(lila.ArgumentError, match="disagree on which weights"):
+        evidence.reassess(made, lila.GaussianPrior(nn.Linear(2, 2)))
+    with pytest.raises(lila.ArgumentError, match="curvature is a Kron, but this evidence uses Diag"):
+        case.evidence("diag").gradient(case.data, made)
+
+
+def test_hyperparameters_of_another_type_than_the_networks_are_named() -> None:
+    net = nn.Linear(2, 1)
+    model = lila.InvariantModel(net, lila.Rotation2d().double(), samples=1)
+    with pytest.raises(lila.ArgumentError, match=r"augmentation\.eta is torch\.float64.*augmentation\.to\('cpu'"):
+        lila.Evidence(model, lila.Gaussian(), lila.GaussianPrior(net))
+
+
+def test_gradients_are_found_under_no_grad_too() -> None:
+    case = make_case()
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    with torch.no_grad():
+        found = evidence.gradient(case.data, made)
+    torch.testing.assert_close(found, evidence.gradient(case.data, made))
+
+
+def test_a_custom_collate_function_is_used() -> None:
+    case = make_case(n=4)
+
+    def doubled(items: list[Any]) -> tuple[Tensor, Tensor]:
+        x, y = torch.utils.data.default_collate(items)
+        return 2 * x, y
+
+    loader = DataLoader(TensorDataset(case.x, case.y), batch_size=2, collate_fn=doubled)
+    expected = estimate(case, (2 * case.x, case.y)).value
+    assert estimate(case, loader).value == pytest.approx(expected)
+
+
+def test_eigenvalues_that_rounding_makes_negative_are_zero() -> None:
+    x = torch.rand(2, 40, dtype=torch.float32)
+    values, _ = eigh((x.mT @ x)[None])
+    assert float(torch.linalg.eigvalsh(x.mT @ x).min()) < 0
+    assert float(values.min()) == 0
+
+
+def test_a_float32_prior_is_summed_in_float64() -> None:
+    net = nn.Linear(1000, 1000, bias=False)
+    nn.init.constant_(net.weight, 0.1)
+    found = lila.GaussianPrior(net).log_prob(dict(net.named_parameters()))
+    assert found.dtype == torch.float64
+    assert found.item() == pytest.approx(-0.5e6 * (0.01 + 1.8378770664), rel=1e-7)

@@ -18,13 +18,14 @@ def assert_terms_close(estimate: lila.Estimate, expected: tuple[Tensor, ...]) ->
     assert estimate.value == pytest.approx(sum(found.tolist()))
 
 
+@pytest.mark.parametrize("kind", ["ggn", "ef"])
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_each_term_is_the_oracles(network: str, structure: str, samples: int) -> None:
+def test_each_term_is_the_oracles(network: str, structure: str, samples: int, kind: str) -> None:
     case = make_case(network, samples=samples)
-    evidence = case.evidence(structure)
-    assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, evidence.prior, structure))
+    evidence = case.evidence(structure, kind)
+    assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, evidence.prior, structure, kind))
 
 
 @pytest.mark.parametrize("prior", ["scalar", "layerwise", "diagonal"])
@@ -85,7 +86,8 @@ def test_asking_under_another_prior_changes_nothing_and_needs_no_pass() -> None:
     other = lila.GaussianPrior(case.net, "scalar", precision=5.0)
     changed = evidence.reassess(estimate, other)
     assert_terms_close(changed, oracles.terms(case, other, "kron"))
-    assert evidence.reassess(changed, evidence.prior) == estimate
+    assert evidence.reassess(changed, evidence.prior).terms() == estimate.terms()
+    assert changed.curvature is estimate.curvature
 
 
 def test_a_pass_leaves_the_network_as_it_was() -> None:
@@ -114,15 +116,18 @@ def test_a_subset_stands_for_the_whole(structure: str) -> None:
 
 
 def test_log_likelihood_of_subsets_averages_to_that_of_all() -> None:
+    """Over many draws of subsets of one example, each is as likely, so their scaled sums average to the whole."""
     case = make_case("mlp", n=4)
+    with torch.no_grad():
+        case.model.augmentation.eta.zero_()  # type: ignore[operator]  # so that draws differ in their subsets alone
     evidence = case.evidence("diag")
-    noise = case.noise()
-    f = case.model(case.x, noise)
-    total = case.likelihood.log_prob(f, case.y).sum()
-    singles = case.likelihood.log_prob(f, case.y) * 4
-    chosen = case.draw.subset(4, 1)
-    assert evidence.estimate(case.data, case.draw, subset=1).log_likelihood == pytest.approx(singles[chosen].item())
-    assert singles.mean().item() == pytest.approx(total.item())
+    whole = evidence.estimate(case.data, case.draw).log_likelihood
+    by_example = {
+        int(draw.subset(4, 1)): evidence.estimate(case.data, draw, subset=1).log_likelihood
+        for draw in (lila.Draw(0, epoch) for epoch in range(30))
+    }
+    assert set(by_example) == {0, 1, 2, 3}
+    assert sum(by_example.values()) / 4 == pytest.approx(whole)
 
 
 def test_the_likelihood_bound_tightens_with_the_number_of_samples() -> None:
@@ -165,21 +170,34 @@ def test_the_log_determinant_of_two_data_is_that_of_the_angle_between_their_jaco
     assert (found < parallel - 1e-3) == (degrees > 0)
 
 
-def test_an_invariant_network_has_equal_jacobians_on_an_orbit() -> None:
-    """Averaged over a whole orbit, two points on it are one, and the log-determinant term is larger than for S = 1."""
-    turn = lila.Rotation2d(init=pi).double()
+class Quarters(lila.Rotation2d):
+    """The four quarter turns in place of random angles: a whole orbit."""
+
+    def elements(self, noise: Tensor) -> Tensor:
+        angles = torch.arange(4, dtype=noise.dtype) * pi / 2
+        c, s = angles.cos(), angles.sin()
+        turns = torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))
+        return turns.expand(len(noise), 4, 2, 2)
+
+
+def test_two_points_of_one_orbit_count_as_one_for_an_invariant_network() -> None:
+    """Their Jacobians are equal, so |H| is that of one datum counted twice, 1 + 2 |J|^2 at delta = sigma = 1."""
+    torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)).double()
     x = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    quarters = (torch.arange(4, dtype=torch.float64) / 2 - 1)[None, :, None].expand(2, 4, 1)
-    invariant = torch.stack([oracles.jacobian(net, views)[0] for views in turn(x, quarters)])
-    plain = torch.stack([oracles.jacobian(net, point[None])[0] for point in x])
-    torch.testing.assert_close(invariant[0], invariant[1])
+    y = torch.zeros(2, 1, dtype=torch.float64)
+    weights = sum(p.numel() for p in net.parameters())
 
-    def complexity(J: Tensor) -> Tensor:
-        J = J / J.norm(dim=1, keepdim=True)  # of fixed norms, as the paper assumes
-        return torch.linalg.slogdet(J.mT @ J + torch.eye(J.shape[1], dtype=torch.float64)).logabsdet
+    def log_det(augmentation: lila.Augmentation, samples: int) -> float:
+        model = lila.InvariantModel(net, augmentation.double(), samples)
+        evidence = lila.Evidence(model, lila.Gaussian(1.0).double(), lila.GaussianPrior(net), "full")
+        return evidence.estimate((x, y)).log_det - 0.5 * weights * log(2 * pi)
 
-    assert complexity(invariant) < complexity(plain) - 1e-3
+    J = oracles.jacobian(net, Quarters(init=1.0).double()(x, torch.zeros(2, 4, 1).double())[0])
+    assert log_det(Quarters(init=1.0), 4) == pytest.approx(-0.5 * log(1 + 2 * J.square().sum().item()))
+    J = torch.cat([oracles.jacobian(net, point[None]) for point in x])
+    gram = torch.linalg.slogdet(torch.eye(2, dtype=torch.float64) + J @ J.mT).logabsdet
+    assert log_det(lila.Compose(), 1) == pytest.approx(-0.5 * gram.item())
 
 
 def test_empirical_fisher_differs_from_the_generalised_gauss_newton() -> None:

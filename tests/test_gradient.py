@@ -11,9 +11,10 @@ KINDS = ["ggn", "ef"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("network", NETWORKS)
-def test_gradient_is_autograd_through_the_dense_evidence(network: str, structure: str, kind: str) -> None:
-    case = make_case(network, samples=2)
+def test_gradient_is_autograd_through_the_dense_evidence(network: str, samples: int, structure: str, kind: str) -> None:
+    case = make_case(network, samples=samples)
     evidence = case.evidence(structure, kind, microbatch=2)
     found = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
     expected = oracles.gradients(case, evidence, structure, kind)

@@ -75,7 +75,7 @@ def test_bad_targets_are_refused(likelihood: lila.Likelihood, y: torch.Tensor, m
         likelihood.check_targets(3, y)
 
 
-@pytest.mark.parametrize("sigma", [0.0, -1.0])
+@pytest.mark.parametrize("sigma", [0.0, -1.0, float("nan"), float("inf")])
 def test_sigma_must_be_positive(sigma: float) -> None:
-    with pytest.raises(lila.ArgumentError, match="must be positive"):
+    with pytest.raises(lila.ArgumentError, match="positive and finite"):
         lila.Gaussian(sigma)

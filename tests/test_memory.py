@@ -4,6 +4,7 @@ from torch import nn
 
 import lila
 from allocation import Allocation
+from lila.curvature.full import _MATRICES_HELD
 from lila.memory import available_bytes, readable_bytes
 
 
@@ -63,6 +64,17 @@ def test_a_full_matrix_that_does_not_fit_says_how_much_it_needs_and_changes_noth
     evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), structure="full")
     with pytest.raises(lila.MemoryBudgetError, match=r"4,099,002 weights needs about .* TiB.*structure='kron'"):
         evidence.estimate((torch.rand(2, 1, 64, 64), torch.tensor([0, 1])))
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_the_memory_of_a_full_matrix_is_what_is_asked_for() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 3))
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=2)
+    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), "full", microbatch=2)
+    with Allocation() as allocation:
+        evidence.gradient(Made(6), evidence.estimate(Made(6)))
+    matrix = 4 * sum(p.numel() for p in net.parameters()) ** 2
+    assert allocation.peak / matrix == pytest.approx(_MATRICES_HELD, rel=0.01)
 
 
 def test_readable_bytes() -> None:

@@ -93,7 +93,7 @@ def test_every_example_is_as_likely_to_be_in_a_subset() -> None:
 
 @pytest.mark.parametrize("draw", [{"seed": -1}, {"seed": 2**64}, {"epoch": -1}, {"epoch": 2**32}])
 def test_seed_and_epoch_out_of_range_are_refused(draw: dict[str, int]) -> None:
-    with pytest.raises(ArgumentError, match="must be in"):
+    with pytest.raises(ArgumentError, match="must be a whole number in"):
         Draw(**draw)
 
 

@@ -33,7 +33,7 @@ def test_it_starts_at_the_given_precision_in_the_weights_type() -> None:
         assert isclose(delta.item(), 3.0)
 
 
-@pytest.mark.parametrize("precision", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("precision", [0.0, -1.0, float("nan"), float("inf")])
 def test_precisions_must_be_positive(precision: float) -> None:
     with pytest.raises(lila.ArgumentError, match="positive"):
         lila.GaussianPrior(nn.Linear(1, 1), precision=precision)

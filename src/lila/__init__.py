@@ -11,6 +11,7 @@ from lila.evidence import Estimate, Evidence
 from lila.invariant import InvariantModel
 from lila.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from lila.noise import Draw
+from lila.posterior import Posterior
 from lila.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
 from lila.training.fit import fit, resume
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryBudgetError",
     "ModelError",
     "NumericalError",
+    "Posterior",
     "Rotation2d",
     "Rule",
     "Run",

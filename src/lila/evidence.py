@@ -10,15 +10,15 @@ from math import log, pi
 import torch
 from torch import Tensor
 
-from lila.choices import choose
-from lila.curvature import STRUCTURES, CurvatureKind, Layer, Roots, Structure, StructureName, find_layers
+from lila.choices import check_count, choose
+from lila.curvature import STRUCTURES, CurvatureKind, Kron, Layer, Roots, Structure, StructureName, find_layers
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.noise import Draw
-from lila.passes import Pass, check_finite, gather, pull_back
+from lila.passes import Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
 
 
@@ -46,7 +46,7 @@ class Terms:
         return {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior, "log_det": self.log_det}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate(Terms):
     """An estimate of the evidence, and what its gradient follows from.
 
@@ -74,7 +74,8 @@ class Evidence:
             estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
             and that of the examples. None is exact.
         gradient_probes: random probes per example in the gradient, which they leave unbiased. None is exact.
-        microbatch: the number of examples whose graph is in memory at a time; it does not change the result.
+        microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
+            of a gradient with all columns grows with the number of outputs; with probes it does not.
     """
 
     def __init__(
@@ -90,17 +91,12 @@ class Evidence:
     ) -> None:
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
-        if microbatch < 1:
-            raise ArgumentError(f"microbatch is a number of examples, at least 1, not {microbatch}.")
-        if name is StructureName.KRON and prior.structure is PriorStructure.DIAGONAL:
-            raise ArgumentError(
-                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
-                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
-            )
+        check_count("microbatch", microbatch)
         self.model, self.likelihood, self.prior = model, likelihood, prior
         self.structure = STRUCTURES[name]
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
+        self._check_prior(prior)
         self._layers()  # says at once what is wrong with the network
 
     def estimate(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Estimate:
@@ -112,15 +108,19 @@ class Evidence:
             subset: use this many random examples only, and scale what is a sum over examples up to all of them.
         """
         draw = draw or Draw()
-        examples = self._examples(data)
+        self._check_prior(self.prior)
+        examples, pass_ = self._examples(data), self._pass(draw, self.roots)
+        check_model(pass_, next(examples.batches(2)))
         batches, scale = self._batches(examples, draw, subset)
-        log_likelihood, curvature = gather(self._pass(draw, self.roots), batches)
+        log_likelihood, curvature = gather(pass_, batches)
         return self._assess(float(log_likelihood) * scale, curvature.scaled(scale), draw, self.prior)
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
         """The same estimate under another prior: no pass over the data, and nothing is changed."""
+        self._check_prior(prior)
         return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior)
 
+    @torch.enable_grad()
     def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
         """The gradient of the evidence in every hyperparameter, by a second pass in microbatches.
 
@@ -133,6 +133,11 @@ class Evidence:
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
         """
+        if not isinstance(estimate.curvature, self.structure):
+            raise ArgumentError(
+                f"The estimate's curvature is a {type(estimate.curvature).__name__}, but this evidence uses "
+                f"{self.structure.__name__}. Make the estimate with the same Evidence."
+            )
         parameters = self.hyperparameters()
         of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
         of_model = {name: p for name, p in parameters.items() if name not in of_prior}
@@ -170,14 +175,31 @@ class Evidence:
     def _layers(self) -> tuple[Layer, ...]:
         layers = find_layers(self.model.net)
         check_precision(next(self.model.net.parameters()))
-        found = {name for layer in layers for name in (layer.weight, layer.bias) if name is not None}
-        differing = sorted(found ^ set(self.prior.weight_names))
+        self._check_placement()
+        return layers
+
+    def _check_prior(self, prior: GaussianPrior) -> None:
+        if self.structure is Kron and prior.structure is PriorStructure.DIAGONAL:
+            raise ArgumentError(
+                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
+                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
+            )
+        trainable = {name for name, p in self.model.net.named_parameters() if p.requires_grad}
+        differing = sorted(trainable ^ set(prior.weight_names))
         if differing:
             raise ArgumentError(
                 f"The prior and the network disagree on which weights are trainable: {differing}. Make the "
                 "GaussianPrior from this network, after freezing what is to be frozen."
             )
-        return layers
+
+    def _check_placement(self) -> None:
+        weight = next(self.model.net.parameters())
+        for name, parameter in self.hyperparameters().items():
+            if (parameter.device, parameter.dtype) != (weight.device, weight.dtype):
+                raise ArgumentError(
+                    f"{name} is {parameter.dtype} on {parameter.device}, but the network is {weight.dtype} on "
+                    f"{weight.device}. Move it: {name.partition('.')[0]}.to({str(weight.device)!r}, {weight.dtype})."
+                )
 
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
         return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw)

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from lila.augment.base import Augmentation
-from lila.errors import ArgumentError, ModelError
+from lila.choices import check_count
+from lila.errors import ModelError
 from lila.noise import Draw
 
 
@@ -26,8 +27,7 @@ class InvariantModel(nn.Module):
 
     def __init__(self, net: nn.Module, augmentation: Augmentation, samples: int = 31) -> None:
         super().__init__()
-        if samples < 1:
-            raise ArgumentError(f"samples is the number of transformations to average over: at least 1, not {samples}.")
+        check_count("samples", samples)
         self.net = net
         self.augmentation = augmentation
         self.samples = samples
@@ -49,26 +49,32 @@ class InvariantModel(nn.Module):
             batch: b.
             weights: values to use in place of the network's own parameters, by name.
         """
-        outputs = self.net(views) if weights is None else functional_call(self.net, dict(weights), (views,))
+        # Without tying: a module with two names has one parameter, which functional_call would otherwise not give back.
+        outputs = (
+            self.net(views)
+            if weights is None
+            else functional_call(self.net, dict(weights), (views,), tie_weights=False)
+        )
         if not isinstance(outputs, Tensor) or outputs.dim() != 2 or outputs.shape[0] != views.shape[0]:
             got = f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs)}"
             raise ModelError(
                 f"The network must map a batch of {views.shape[0]} inputs to outputs of shape ({views.shape[0]}, "
-                f"outputs), but {type(self.net).__name__} returned {got}. End it with nn.Flatten() if it keeps "
-                "further dimensions, or wrap it to return the logits alone."
+                f"outputs), but {type(self.net).__name__} returned {got}. A single output needs a column of its own "
+                "(no squeeze); further dimensions want nn.Flatten(); of several results return the logits alone."
             )
         return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
 
     def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
         """The averaged outputs at inputs x, shape (b, c), for noise of shape (b, s, k) or noise drawn as above."""
         if noise is None:
-            noise = self._fresh_noise(x) if self.training else self._fixed_noise(x)
+            noise = self._fresh_noise(x) if self.training else self.fixed_noise(x)
         return self.average(self.views(x, noise), x.shape[0])
 
     def _fresh_noise(self, x: Tensor) -> Tensor:
         shape = (x.shape[0], self.samples, self.augmentation.noise_dim)
         return torch.rand(shape, dtype=x.dtype, device=x.device) * 2 - 1
 
-    def _fixed_noise(self, x: Tensor) -> Tensor:
+    def fixed_noise(self, x: Tensor) -> Tensor:
+        """The noise of evaluation mode, the same for every input: shape (b, S, k)."""
         shared = self.draw(Draw(), torch.zeros(1, dtype=torch.int64, device=x.device), x.dtype)
         return shared.expand(x.shape[0], -1, -1)

@@ -11,7 +11,7 @@ All are differentiable in f and in the likelihood's own parameters, also where a
 """
 
 from abc import ABC, abstractmethod
-from math import log, pi
+from math import inf, log, pi
 
 import torch
 import torch.nn.functional as F
@@ -49,10 +49,10 @@ class Categorical(Likelihood):
     """One of C classes: p(y = c | f) = softmax(f)_c; Lambda = diag(p) - p p', L = diag(sqrt p) - p sqrt(p)'."""
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
-        return -F.cross_entropy(f, y, reduction="none")
+        return -F.cross_entropy(f, y.long(), reduction="none")
 
     def score(self, f: Tensor, y: Tensor) -> Tensor:
-        return F.one_hot(y, f.shape[1]) - f.softmax(1)
+        return F.one_hot(y.long(), f.shape[1]) - f.softmax(1)
 
     def root(self, f: Tensor) -> Tensor:
         log_p = f.log_softmax(1)
@@ -63,7 +63,8 @@ class Categorical(Likelihood):
         if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or y.dim() != 1:
             raise DataError(
                 f"Categorical needs one integer class per example, shape (batch,), but the labels have type {y.dtype} "
-                f"and shape {tuple(y.shape)}. One-hot labels: y.argmax(1); numbers to predict: use lila.Gaussian()."
+                f"and shape {tuple(y.shape)}. A column of labels: y.squeeze(1); one-hot labels: y.argmax(1); whole "
+                "numbers kept as floats: y.long(); numbers to predict: use lila.Gaussian()."
             )
         low, high = int(y.min()), int(y.max())
         if low < 0 or high >= outputs:
@@ -104,8 +105,12 @@ class Gaussian(Likelihood):
 
     def __init__(self, sigma: float = 1.0, outputs: int | None = None) -> None:
         super().__init__()
-        if sigma <= 0:
-            raise ArgumentError(f"sigma is a standard deviation and must be positive, but is {sigma}.")
+        if not 0 < sigma < inf:
+            raise ArgumentError(f"sigma is a standard deviation: positive and finite, not {sigma}.")
+        if outputs is not None and outputs < 1:
+            raise ArgumentError(
+                f"outputs is the number of the network's outputs, or None for one sigma; not {outputs}."
+            )
         self.log_sigma = nn.Parameter(torch.full(() if outputs is None else (outputs,), log(sigma)))
 
     def arguments(self) -> dict[str, int | None]:

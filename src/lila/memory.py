@@ -7,7 +7,8 @@ import torch
 def available_bytes(device: torch.device) -> int:
     """Bytes that can still be allocated on a device."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0] + cached)
     return int(psutil.virtual_memory().available)
 
 

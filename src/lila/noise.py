@@ -3,8 +3,8 @@
 A result must not depend on the batch size, the microbatch size, the order of the examples or the number of processes,
 and the two passes of one hyper-step must see the same noise. A stateful generator cannot promise that; a counter-based
 one can: every random word is a hash of its own address. The hash is Philox-4x32-10 (Salmon et al., "Parallel random
-numbers: as easy as 1, 2, 3", 2011), written with 64-bit integer tensors, so that it runs on any device and gives the
-same bits on each.
+numbers: as easy as 1, 2, 3", 2011), written with 64-bit integer tensors, so that it runs on CPU and CUDA alike and
+gives the same bits on each.
 
 Address of a word: key = (seed low, seed high), counter = (block + stream, index low, index high, epoch).
 """
@@ -66,10 +66,9 @@ class Draw:
     epoch: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**64:
-            raise ArgumentError(f"seed must be in [0, 2^64), but is {self.seed}.")
-        if not 0 <= self.epoch < 2**32:
-            raise ArgumentError(f"epoch must be in [0, 2^32), but is {self.epoch}.")
+        for name, value, bits in (("seed", self.seed, 64), ("epoch", self.epoch, 32)):
+            if not isinstance(value, int) or not 0 <= value < 2**bits:
+                raise ArgumentError(f"{name} must be a whole number in [0, 2^{bits}), but is {value}.")
 
     def words(self, index: Tensor, shape: tuple[int, ...], stream: Stream) -> Tensor:
         """Random words in [0, 2^32): an int64 tensor of shape (len(index), *shape)."""

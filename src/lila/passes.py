@@ -54,15 +54,12 @@ def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
     """First pass: log-likelihood and curvature, summed over all batches, without a graph.
 
     Raises:
-        ModelError: the layers' rules do not account for the network's gradients, as checked on a few views.
         NumericalError: a sum is not finite; the message names the term or the layer.
     """
     weight = next(pass_.model.net.parameters()).detach()
     log_likelihood = torch.zeros((), dtype=torch.float64, device=weight.device)
     curvature = pass_.structure.zeros(pass_.layers, weight)
-    for number, batch in enumerate(batches):
-        if number == 0:
-            _check_first(pass_, batch, weight)
+    for batch in batches:
         value, part = pass_.batch(batch, differentiable=False)
         log_likelihood += value
         curvature = curvature + part
@@ -99,15 +96,22 @@ def check_finite(what: str, value: Tensor) -> None:
     """Raise NumericalError, naming what it is, if a value is not finite."""
     if not value.isfinite().all():
         raise NumericalError(
-            f"The {what} is not finite. The network's outputs or weights have grown too large: lower the learning "
-            "rate, or compute in float64."
+            f"The {what} is not finite. Something has grown too large for its type: lower the learning rate that it "
+            "depends on, or compute in float64."
         )
 
 
-def _check_first(pass_: Pass, batch: Batch, weight: Tensor) -> None:
-    if batch.x.dtype != weight.dtype:
+def check_model(pass_: Pass, batch: Batch) -> None:
+    """Check on a few examples that inputs fit the network and that its layers account for its gradients.
+
+    Raises:
+        DataError: the inputs' type is not that of the weights.
+        ModelError: the layers' rules do not account for the network's gradients.
+    """
+    dtype = next(pass_.model.net.parameters()).dtype
+    if batch.x.dtype != dtype:
         raise DataError(
-            f"The inputs have type {batch.x.dtype} but the network's weights {weight.dtype}. Convert one to the other: "
-            f"x.to({weight.dtype}) or net.to({batch.x.dtype})."
+            f"The inputs have type {batch.x.dtype} but the network's weights {dtype}. Convert the inputs: "
+            f"x.to({dtype})."
         )
     audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from math import log, pi
+from math import inf, log, pi
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +36,10 @@ class GaussianPrior(nn.Module):
 
     def __init__(self, net: nn.Module, structure: str | PriorStructure = "layerwise", precision: float = 1.0) -> None:
         super().__init__()
-        if not precision > 0:
-            raise ArgumentError(f"A prior precision is the inverse of a variance and positive, but {precision} is not.")
+        if not 0 < precision < inf:
+            raise ArgumentError(
+                f"A prior precision is the inverse of a variance: positive and finite, not {precision}."
+            )
         self.structure = choose(PriorStructure, structure, "prior structure")
         weights = {name: p for name, p in net.named_parameters() if p.requires_grad}
         if not weights:

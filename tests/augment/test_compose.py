@@ -26,8 +26,30 @@ def test_a_composition_of_nothing_is_the_identity() -> None:
 
 def test_ranges_of_all_parts_are_told_apart() -> None:
     composed = lila.Compose(lila.Affine2d(["rotation"], init=1.0), lila.Affine2d(["rotation", "shear"], init=5.0))
-    assert composed.ranges == pytest.approx({"rotation": 1.0, "1.rotation": 3.14159265, "shear": 5.0})
-    assert composed.readable_ranges((1, 8, 8))["1.rotation"] == "±180.0°"
+    assert composed.ranges == pytest.approx({"rotation": 1.0, "rotation 2": 3.14159265, "shear": 5.0})
+    assert composed.readable_ranges((1, 8, 8))["rotation 2"] == "±180.0°"
     composed.saturate_()
-    assert composed.ranges["1.rotation"] == pytest.approx(3.14159265)
+    assert composed.ranges["rotation 2"] == pytest.approx(3.14159265)
     assert len(list(composed.parameters())) == 2
+
+
+class Shift(lila.Augmentation):
+    """An augmentation that takes no noise."""
+
+    noise_dim = 0
+
+    def forward(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return (x + 1).unsqueeze(1).expand(len(x), noise.shape[1], *x.shape[1:])
+
+
+def test_a_part_without_noise_is_applied_wherever_it_stands() -> None:
+    x, noise = torch.zeros(2, 2), torch.rand(2, 3, 1)
+    turn = lila.Rotation2d(init=1.0)
+    torch.testing.assert_close(lila.Compose(Shift(), turn)(x, noise), turn(torch.ones(2, 2), noise))
+    torch.testing.assert_close(lila.Compose(turn, Shift())(x, noise), turn(x, noise) + 1)
+
+
+def test_ranges_of_nested_parts_are_all_kept() -> None:
+    turns = [lila.Rotation2d(init=value) for value in (0.1, 0.2, 0.3)]
+    nested = lila.Compose(lila.Compose(turns[0], turns[1]), turns[2])
+    assert list(nested.ranges.values()) == pytest.approx([0.1, 0.2, 0.3])

@@ -239,10 +239,10 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_epoch_and_keeps_the_che
     [
         ({"method": "magic"}, "no method named 'magic'; choose one of 'lila'"),
         ({"optimiser": "lbfgs"}, "no optimiser named"),
-        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
         ({"lr": 0.0}, "lr must be positive"),
         ({"precision": -1.0}, "precision must be positive"),
-        ({"probes": 0}, "probes must be at least 1, or None"),
+        ({"probes": 0}, "probes must be a whole number of at least 1, or None"),
         ({"speed": 3}, "no setting 'speed'. Settings are: method, epochs"),
     ],
 )

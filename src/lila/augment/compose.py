@@ -1,6 +1,7 @@
 """Several augmentations, one after the other."""
 
 from collections.abc import Mapping
+from itertools import count
 from typing import TypeVar, cast
 
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ class Compose(Augmentation):
     """Apply augmentations in the order given, each with noise of its own: x' = g_m(... g_1(x)).
 
     With none at all it is the identity, which turns an invariant network into the plain one. Ranges of parts that use
-    the same name are told apart by the part's position ("rotation", "1.rotation").
+    the same name are told apart by a number ("rotation", "rotation 2").
 
     Args:
         parts: the augmentations, first applied first.
@@ -31,16 +32,15 @@ class Compose(Augmentation):
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_noise(x, noise)
         batch, samples = noise.shape[:2]
-        views = x.unsqueeze(1).expand(batch, samples, *x.shape[1:])
-        first = 0
-        for part in self._parts():
-            own = noise[..., first : first + part.noise_dim]
-            if first == 0:
-                views = part(x, own)
-            else:
-                flat = part(views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim))
-                views = flat.reshape(batch, samples, *x.shape[1:])
-            first += part.noise_dim
+        if not self.parts:
+            return x.unsqueeze(1).expand(batch, samples, *x.shape[1:])
+        first, *others = self._parts()
+        own, rest = noise[..., : first.noise_dim], noise[..., first.noise_dim :]
+        views: Tensor = first(x, own)
+        for part in others:
+            own, rest = rest[..., : part.noise_dim], rest[..., part.noise_dim :]
+            flat: Tensor = part(views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim))
+            views = flat.reshape(batch, samples, *flat.shape[2:])
         return views
 
     @property
@@ -57,6 +57,8 @@ class Compose(Augmentation):
     @staticmethod
     def _merged(by_part: list[Mapping[str, T]]) -> dict[str, T]:
         merged: dict[str, T] = {}
-        for position, part in enumerate(by_part):
-            merged |= {(f"{position}.{name}" if name in merged else name): value for name, value in part.items()}
+        for part in by_part:
+            for name, value in part.items():
+                numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
+                merged[next(free for free in numbered if free not in merged)] = value
         return merged

@@ -6,7 +6,7 @@ or log-scale along the i-th generator.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp, inf, isfinite
 from typing import cast
 
 import torch
@@ -98,6 +98,8 @@ class LieFamily(Augmentation):
         values = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
         if len(values) != len(self.names):
             raise ArgumentError(f"init has {len(values)} values for {len(self.names)} generators {self.names}.")
+        if not all(map(isfinite, values)):
+            raise ArgumentError(f"init must be finite, but is {values}.")
         return [self.parameterisation.to_eta(value) for value in values]
 
     @property
@@ -108,8 +110,8 @@ class LieFamily(Augmentation):
     def limited_ranges(self) -> Tensor:
         """The ranges that are used, shape (k,): those that eta stands for, saturated at the generators' limits."""
         ranges = self.parameterisation.to_range(self.eta)
-        inside = ranges.abs() <= self.limits * (1 + _LIMIT_TOLERANCE)
-        return torch.where(inside, ranges, self.limits.copysign(ranges))
+        outside = ranges.abs() > self.limits * (1 + _LIMIT_TOLERANCE)  # false for NaN, which must stay one
+        return torch.where(outside, self.limits.copysign(ranges), ranges)
 
     def algebra(self, noise: Tensor) -> Tensor:
         """sum_i eps_i r_i G_i, shape (b, s, d, d)."""
@@ -128,7 +130,6 @@ class LieFamily(Augmentation):
         """Put each eta whose range exceeds its generator's limit back to that limit, so that it can still move."""
         ranges = self.parameterisation.to_range(self.eta)
         for i in torch.nonzero(ranges.abs() > self.limits).flatten().tolist():
-            # A parameterisation of positive ranges only never yields a negative one, so the sign survives the way back.
             limit = self.limits[i].copysign(ranges[i]).item()
             self.eta[i] = self.parameterisation.to_eta(cast("float", limit))
 

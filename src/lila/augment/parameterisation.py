@@ -13,6 +13,11 @@ from torch import Tensor
 
 from lila.errors import ArgumentError
 
+_NO_PARAMETER = (
+    "The {} parameterisation has no parameter for a range of {}: start from a positive range (init=0.1, say), or use "
+    "parameterisation='identity', which can start at 0."
+)
+
 
 class Parameterisation(ABC):
     """A differentiable map from the free parameter eta to the range of a transformation, and back.
@@ -53,7 +58,8 @@ class Softplus(Parameterisation):
         return F.softplus(eta)
 
     def to_eta(self, range_: float) -> float:
-        _require_positive(range_, "softplus")
+        if range_ <= 0:
+            raise ArgumentError(_NO_PARAMETER.format("softplus", range_))
         return range_ if range_ > 30 else log(expm1(range_))
 
 
@@ -66,16 +72,9 @@ class Inverse(Parameterisation):
         return eta.reciprocal()
 
     def to_eta(self, range_: float) -> float:
-        _require_positive(range_, "inverse")
+        if range_ == 0:
+            raise ArgumentError(_NO_PARAMETER.format("inverse", range_))
         return 1.0 / range_
-
-
-def _require_positive(range_: float, name: str) -> None:
-    if range_ <= 0:
-        raise ArgumentError(
-            f"The {name} parameterisation has no parameter for a range of {range_}: start from a positive range "
-            f"(init=0.1, say), or use parameterisation='identity', which can start at 0."
-        )
 
 
 class ParameterisationName(StrEnum):

@@ -2,7 +2,8 @@
 
 For one view of one example and one output direction, the gradient of each weight must be sum_t g a' over the positions
 that belong to that view. This finds weights that are used outside their layer's forward, layers whose class overrides
-forward, wrong rules, networks whose layers do not run batch first, and networks that mix examples.
+forward, wrong rules, networks whose layers do not run batch first, networks that mix examples, and networks that draw
+random numbers.
 """
 
 import torch
@@ -34,7 +35,14 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
     column = torch.zeros_like(tape.outputs)
     column[0] = torch.linspace(1, 2, column.shape[1])
 
-    expected = _autograd(model, views, column)
+    outputs, expected = _autograd(model, views, column)
+    if not torch.allclose(
+        outputs, tape.outputs.detach(), rtol=_TOLERANCE, atol=_TOLERANCE * float(outputs.abs().max())
+    ):
+        raise ModelError(
+            "Two runs of the network on the same inputs gave different outputs, so the likelihood is not a function of "
+            "the weights. Switch off what draws random numbers inside the network (torch.nn.functional.dropout, say)."
+        )
     wrong = []
     for layer, g, a in zip(layers, tape.pull(column), tape.inputs(), strict=True):
         found = layer.split(jacobian(g[:1], a[:1])[0])
@@ -54,9 +62,10 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
         )
 
 
-def _autograd(model: InvariantModel, views: Tensor, column: Tensor) -> dict[str, Tensor]:
+def _autograd(model: InvariantModel, views: Tensor, column: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """The network's outputs, and the gradient of <column, outputs> in each trainable weight."""
     weights = {name: p for name, p in model.net.named_parameters() if p.requires_grad}
     with torch.enable_grad():
-        outputs = model.net(views)
+        outputs = model.net(views.clone())
         grads = torch.autograd.grad(outputs, list(weights.values()), column, materialize_grads=True)
-    return dict(zip(weights, grads, strict=True))
+    return outputs.detach(), dict(zip(weights, grads, strict=True))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lila.curvature.layers import Layer
-from lila.curvature.structure import Structure, jacobian
+from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 
 
@@ -53,6 +53,14 @@ class Diag(Structure):
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
             return type(self)(self.layers, tuple(block.reciprocal() for block in self._with_prior(precisions)))
+
+    def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
+        scaled = [J * block.rsqrt() for J, block in zip(rows, self._with_prior(precisions), strict=True)]
+        return torch.cat([J.flatten(1) for J in scaled], dim=1)
+
+    def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        blocks = as_blocks(z, self.layers)
+        return tuple(part * block.rsqrt() for part, block in zip(blocks, self._with_prior(precisions), strict=True))
 
     def inner(self, other: Self) -> Tensor:
         return torch.stack([(a * b).sum() for a, b in zip(self.blocks, other.blocks, strict=True)]).sum()

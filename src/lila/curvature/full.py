@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from lila.curvature.layers import Layer
-from lila.curvature.structure import Structure, jacobian
+from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError, NumericalError
 from lila.memory import available_bytes, readable_bytes
 
-_MATRICES_HELD = 4  # the sum, a batch's part of it, the Cholesky factor and the inverse
+_MATRICES_HELD = 8  # at the most, as counted in the gradient: sum, factor, cotangent, a batch's part and its graph
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,16 @@ class Full(Structure):
         """The inverse of H + diag(delta)."""
         with torch.no_grad():
             return type(self)(self.layers, torch.cholesky_inverse(self._cholesky(precisions)))
+
+    def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
+        J = torch.cat([row.flatten(1) for row in rows], dim=1)
+        # With H + diag(delta) = C C', a root of the inverse is C'^-1, and J C'^-1 solves X C' = J.
+        return torch.linalg.solve_triangular(self._cholesky(precisions).mT, J, upper=True, left=False)
+
+    def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        # C'^-1 z for each row z is z C^-1: it solves X C = z.
+        solved = torch.linalg.solve_triangular(self._cholesky(precisions), z, upper=False, left=False)
+        return as_blocks(solved, self.layers)
 
     def inner(self, other: Self) -> Tensor:
         return (self.matrix * other.matrix).sum()

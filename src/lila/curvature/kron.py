@@ -26,7 +26,7 @@ from torch import Tensor
 
 from lila.curvature.layers import Layer
 from lila.curvature.rules import Sharing
-from lila.curvature.structure import Structure, jacobian
+from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 
 
@@ -55,6 +55,10 @@ class KronBlock:
         """Eigenvalues lambda_i mu_j of H, shape (r, i, j)."""
         (lam, _), (mu, _) = self.eigen
         return lam[:, :, None] * mu[:, None, :]
+
+    def as_matrices(self, rows: Tensor) -> Tensor:
+        """Rows (n, r, o, d) over the layer's weights as matrices whose rows G acts on and whose columns A acts on."""
+        return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
 
     def cotangent(self, delta: Tensor) -> "KronBlock":
         """P_A and P_G for a scalar prior precision."""
@@ -131,6 +135,24 @@ class Kron(Structure):
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
             return type(self)(tuple(b.cotangent(layer_precision(b.layer, precisions)) for b in self.blocks))
+
+    def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
+        rooted = []
+        for block, J in zip(self.blocks, rows, strict=True):
+            (_, V), (_, U) = block.eigen
+            rotated = U.mT @ block.as_matrices(J) @ V  # (n, r, j, i)
+            scale = (block.eigenvalues() + layer_precision(block.layer, precisions)).rsqrt().mT
+            rooted.append((rotated * scale).flatten(1))
+        return torch.cat(rooted, dim=1)
+
+    def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        layers = [block.layer for block in self.blocks]
+        drawn = []
+        for block, part in zip(self.blocks, as_blocks(z, layers), strict=True):
+            (_, V), (_, U) = block.eigen
+            scale = (block.eigenvalues() + layer_precision(block.layer, precisions)).rsqrt().mT
+            drawn.append((U @ (block.as_matrices(part) * scale) @ V.mT).reshape(part.shape))
+        return tuple(drawn)
 
     def inner(self, other: Self) -> Tensor:
         products = [

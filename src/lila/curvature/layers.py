@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from lila.curvature.rules import Rule, known_layers, rule_for
 from lila.errors import ModelError
@@ -110,6 +111,11 @@ def check_examples_apart(net: nn.Module) -> None:
                 f"{name!r} is a {type(module).__name__}. Batch norm lets the examples of a batch influence each other, "
                 "so there is no likelihood of a single example, and the evidence is not defined. Use nn.GroupNorm or "
                 "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.layers.Scale and Bias)."
+            )
+        if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
+            raise ModelError(
+                f"{name!r} is a {type(module).__name__} that keeps running statistics, which every pass would change. "
+                "Make it with track_running_stats=False."
             )
         if isinstance(module, _DropoutNd) and module.training and module.p > 0:
             raise ModelError(

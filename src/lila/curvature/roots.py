@@ -14,7 +14,7 @@ from math import sqrt
 
 from torch import Tensor
 
-from lila.errors import ArgumentError
+from lila.choices import check_count
 from lila.likelihood import Likelihood
 from lila.noise import Draw
 
@@ -40,10 +40,7 @@ class Roots:
     probes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.probes is not None and self.probes < 1:
-            raise ArgumentError(
-                f"probes is a number of random columns, at least 1, or None for all; not {self.probes}."
-            )
+        check_count("probes", self.probes, optional=True)
 
     def columns(self, likelihood: Likelihood, f: Tensor, y: Tensor, draw: Draw, index: Tensor) -> Tensor:
         """The columns u of each example of a batch, shape (b, c, k); differentiable in f and in the likelihood.

@@ -7,7 +7,9 @@ Every supported layer computes, at each position t of an example and in each gro
 where the last input is a constant 1 if the layer has a bias. With g = df/dy the Jacobian of an output f is
 df/dW[r, o, d] = sum_t g[t, r, o] a[t, r, d], and every curvature structure follows from a and g alone.
 
-Indices used throughout: v views (one per example and sample), t positions, r groups, o outputs, d inputs of a group.
+Indices used throughout: v views (one per example and sample), t positions, r groups, o outputs, d inputs of a group. A
+network may fold positions into the batch (frames, say); the first dimension is then a multiple of v, view by view, and
+the tape takes them apart again.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +19,6 @@ from math import prod
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lila.errors import ModelError
 from lila.layers import Bias, Scale
 
 
@@ -47,7 +48,7 @@ class Rule(ABC):
     def shape(self, module: nn.Module) -> tuple[int, int, int]:
         """(r, o, d) of the weight: its entries, reshaped to that, are W without the bias."""
 
-    def features(self, module: nn.Module, x: Tensor, views: int) -> Tensor:
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
         """What is averaged over the samples: shape (v, ...); anything not linear in x belongs here."""
         return x
 
@@ -56,7 +57,7 @@ class Rule(ABC):
         """The inputs a of the weight, shape (v, t, r, d), linear in the features x."""
 
     @abstractmethod
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         """A gradient in the layer's output arranged as (v, t, r, o)."""
 
 
@@ -67,14 +68,14 @@ class LinearRule(Rule):
         assert isinstance(module, nn.Linear)
         return 1, module.out_features, module.in_features
 
-    def features(self, module: nn.Module, x: Tensor, views: int) -> Tensor:
-        return split_positions(x, views, 1)
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
+        return split_positions(x, 1)
 
     def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
         return x.unsqueeze(2)
 
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
-        return split_positions(g, views, 1).unsqueeze(2)
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
+        return split_positions(g, 1).unsqueeze(2)
 
 
 class ConvRule(Rule):
@@ -99,7 +100,7 @@ class ConvRule(Rule):
         patches = F.unfold(x, kernel, dilation=dilation, stride=stride)  # (v, r d, t)
         return patches.unflatten(1, (module.groups, -1)).permute(0, 3, 1, 2)
 
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         assert isinstance(module, nn.Conv1d | nn.Conv2d)
         return g.flatten(2).unflatten(1, (module.groups, -1)).permute(0, 3, 1, 2)
 
@@ -113,17 +114,17 @@ class LayerNormRule(Rule):
         assert isinstance(module, nn.LayerNorm)
         return prod(module.normalized_shape), 1, 1
 
-    def features(self, module: nn.Module, x: Tensor, views: int) -> Tensor:
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
         assert isinstance(module, nn.LayerNorm)
         normalised = F.layer_norm(x, module.normalized_shape, eps=module.eps)
-        return split_positions(normalised, views, len(module.normalized_shape))
+        return split_positions(normalised, len(module.normalized_shape))
 
     def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
         return x.unsqueeze(3)
 
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         assert isinstance(module, nn.LayerNorm)
-        return split_positions(g, views, len(module.normalized_shape)).unsqueeze(3)
+        return split_positions(g, len(module.normalized_shape)).unsqueeze(3)
 
 
 class GroupNormRule(Rule):
@@ -135,14 +136,14 @@ class GroupNormRule(Rule):
         assert isinstance(module, nn.GroupNorm)
         return module.num_channels, 1, 1
 
-    def features(self, module: nn.Module, x: Tensor, views: int) -> Tensor:
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
         assert isinstance(module, nn.GroupNorm)
         return F.group_norm(x, module.num_groups, eps=module.eps)
 
     def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
-        return self.outputs(module, x, x.shape[0])
+        return self.outputs(module, x)
 
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         return g.flatten(2).mT.unsqueeze(3) if g.dim() > 2 else g[:, None, :, None]
 
 
@@ -166,19 +167,13 @@ class ScalarRule(Rule):
         elements = x.flatten(1)[:, :, None, None]
         return elements[..., :0] if self.weight is None else elements
 
-    def outputs(self, module: nn.Module, g: Tensor, views: int) -> Tensor:
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         return g.flatten(1)[:, :, None, None]
 
 
-def split_positions(x: Tensor, views: int, trailing: int) -> Tensor:
-    """Arrange (leading..., features...) as (v, t, d), where the last `trailing` dimensions are features."""
-    if x.shape[0] % views:
-        raise ModelError(
-            f"got an input of shape {tuple(x.shape)} when the network was given {views} inputs. The first dimension of "
-            "every layer's input must run over the network's inputs (batch first), so that what belongs to which "
-            "example can be told."
-        )
-    return x.reshape(views, -1, prod(x.shape[-trailing:]))
+def split_positions(x: Tensor, trailing: int) -> Tensor:
+    """Arrange (v, positions..., features...) as (v, t, d), where the last `trailing` dimensions are features."""
+    return x.reshape(x.shape[0], -1, prod(x.shape[-trailing:]))
 
 
 _RULES: dict[type[nn.Module], Rule] = {

@@ -56,6 +56,22 @@ class Structure(ABC):
         """The gradient of log|H + diag(delta)| by the summed quantities."""
 
     @abstractmethod
+    def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
+        """The product J R with a root R of the posterior covariance, R R' = (H + diag(delta))^-1.
+
+        Args:
+            rows: J as one tensor (n, r, o, d) per layer.
+            precisions: delta by parameter name.
+
+        Returns:
+            A tensor (n, P), whose inner products are J Sigma J'.
+        """
+
+    @abstractmethod
+    def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The product R z for each row z of (n, P), as one tensor (n, r, o, d) per layer; draws, if z is normal."""
+
+    @abstractmethod
     def inner(self, other: Self) -> Tensor:
         """The inner product with another object of the class, a scalar."""
 
@@ -76,3 +92,9 @@ def check_precision(like: Tensor) -> None:
 def jacobian(g: Tensor, a: Tensor) -> Tensor:
     """The Jacobian in a layer's block, sum_t g[t, r, o] a[t, r, d]: shape (b, r, o, d)."""
     return torch.einsum("btro,btrd->brod", g, a)
+
+
+def as_blocks(rows: Tensor, layers: Sequence[Layer]) -> tuple[Tensor, ...]:
+    """Rows (n, P) over all weights as one tensor (n, r, o, d) per layer."""
+    parts = rows.split([layer.size for layer in layers], dim=1)
+    return tuple(part.reshape(-1, *layer.shape) for part, layer in zip(parts, layers, strict=True))

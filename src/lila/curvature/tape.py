@@ -80,8 +80,11 @@ class Tape:
     def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor) -> Tensor:
         if grad is None:  # the output does not depend on this use of the layer
             return a.new_zeros(*a.shape[:3], layer.shape[1])
-        g = layer.rule.outputs(layer.module, grad, self.views).unflatten(0, (len(self.outputs), -1))  # (b, s, t, r, o)
-        return g.sum(1) if self.samples is Samples.AVERAGED else g.flatten(1, 2)
+        g = layer.rule.outputs(layer.module, grad)  # (v folds, t, r, o)
+        batch = len(self.outputs)
+        if self.samples is Samples.AVERAGED:
+            return split_samples(g, batch, self.views).sum(1).flatten(1, 2)
+        return g.unflatten(0, (batch, -1)).flatten(1, 2)
 
     def _join(self, uses: list[Tensor], layer: Layer, width: int) -> Tensor:
         if not uses:  # the layer was never reached: no positions at all
@@ -108,24 +111,28 @@ def record(
     batch = x.shape[0]
     views = model.views(x, noise)
     if not (differentiable and views.requires_grad):
-        views = views.detach().requires_grad_()  # so that every layer's output has a place in the graph
+        # Every layer's output needs a place in the graph; a copy, as a network may begin with an in-place operation.
+        views = views.detach().requires_grad_().clone()
     uses: list[list[Tensor]] = [[] for _ in layers]
     edges: list[list[GradientEdge]] = [[] for _ in layers]
 
     def features(layer: Layer, x: Tensor) -> Tensor:
         """The layer's inputs a, shape (b, t, r, d); averaging commutes with everything linear, so it comes first."""
-        try:
-            raw = layer.rule.features(layer.module, x, views.shape[0]).unflatten(0, (batch, -1))
-        except ModelError as error:
-            raise ModelError(f"In layer {layer.name!r}: {error}") from None
+        if x.shape[0] % views.shape[0]:
+            raise ModelError(
+                f"Layer {layer.name!r} got an input of shape {tuple(x.shape)} when the network was given "
+                f"{views.shape[0]} inputs. The first dimension of every layer's input must run over the network's "
+                "inputs (batch first), so that what belongs to which example can be told."
+            )
+        raw = layer.rule.features(layer.module, x)
         if samples is Samples.AVERAGED:
-            return layer.inputs(raw.mean(1))
-        return layer.inputs(raw.flatten(0, 1)).unflatten(0, (batch, -1)).flatten(1, 2)
+            raw = split_samples(raw, batch, views.shape[0]).mean(1).flatten(0, 1)  # (b folds, ...)
+        return layer.inputs(raw).unflatten(0, (batch, -1)).flatten(1, 2)
 
-    def hook_for(position: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], None]:
+    def hook_for(position: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]:
         layer = layers[position]
 
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
             if not output.requires_grad:
                 raise ModelError(
                     f"The output of {layer.name!r} has no gradient: the network runs it under torch.no_grad() or "
@@ -135,6 +142,8 @@ def record(
                 uses[position].append(features(layer, args[0] if args else next(iter(kwargs.values()))))
             # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
             edges[position].append(get_gradient_edge(output))
+            # Autograd rewrites the history of a view that is changed in place, and the edge with it: hand on a copy.
+            return output.clone() if output._is_view() else None
 
         return hook
 
@@ -147,6 +156,11 @@ def record(
         for hook in hooks:
             hook.remove()
     return Tape(outputs, layers, _frozen(uses), _frozen(edges), views.shape[0], samples, differentiable)
+
+
+def split_samples(x: Tensor, batch: int, views: int) -> Tensor:
+    """Take the first dimension apart: (v folds, ...) to (b, s, folds, ...)."""
+    return x.reshape(batch, views // batch, x.shape[0] // views, *x.shape[1:])
 
 
 def _frozen(lists: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:

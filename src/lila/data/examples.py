@@ -10,7 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+)
 
 from lila.errors import ArgumentError, DataError
 
@@ -35,7 +42,8 @@ class Batch:
 class Examples:
     """A data set of (x, y) from a pair of tensors, a map-style Dataset, or the Dataset behind a DataLoader.
 
-    Of a DataLoader its dataset, collate function and workers are used; its batch size and order are not.
+    Of a DataLoader its dataset, collate function and workers are used; its batch size and order are not, and one that
+    draws only some of the examples is refused.
 
     Args:
         data: the data.
@@ -48,6 +56,7 @@ class Examples:
         self.tensors: tuple[Tensor, Tensor] | None = None
         self.dataset: Dataset[Any] | None = None
         if isinstance(data, DataLoader):
+            _check_loader(data)
             self.loading = {
                 "collate_fn": data.collate_fn,
                 "num_workers": data.num_workers,
@@ -96,10 +105,31 @@ class Examples:
         try:
             for item in DataLoader(self.dataset, batch_size=size, sampler=sampler, **self.loading):
                 yield _checked_item(item)
-        except TypeError as error:
-            if "default_collate" not in str(error):
+        except (TypeError, RuntimeError) as error:
+            if not any(words in str(error) for words in ("default_collate", "stack expects each tensor")):
                 raise
-            raise DataError(f"The examples could not be stacked to a batch of tensors: {error}") from error
+            raise DataError(
+                f"The examples could not be stacked to a batch of tensors of one shape: {error}. Resize or convert "
+                "them in the Dataset."
+            ) from error
+
+
+def _check_loader(loader: DataLoader[Any]) -> None:
+    if isinstance(loader.dataset, IterableDataset):
+        return  # refused with a reason of its own
+    if loader.batch_size is None and loader.batch_sampler is None:
+        raise DataError(
+            "The DataLoader has batch_size=None: its Dataset gives batches. Give a Dataset of single examples."
+        )
+    sampler = loader.sampler
+    whole = isinstance(sampler, SequentialSampler) or (
+        isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == len(sampler.data_source)
+    )
+    if not whole or getattr(loader.batch_sampler, "sampler", None) is not sampler:
+        raise DataError(
+            f"The DataLoader draws its examples by a {type(sampler).__name__} or a batch sampler of its own, which may "
+            "leave some out. To use a part of the data, wrap the Dataset: torch.utils.data.Subset(dataset, indices)."
+        )
 
 
 def _checked_pair(data: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -127,6 +157,11 @@ def _check(batch: Batch) -> None:
         raise DataError(
             f"Inputs must be real numbers, but they have type {batch.x.dtype}. Convert them: x.float() (images also "
             "want scaling: x.float() / 255)."
+        )
+    if batch.x.dim() < 2:
+        raise DataError(
+            f"Inputs must have a batch dimension and at least one more, but their shape is {tuple(batch.x.shape)}. Of "
+            "scalar inputs make columns: x.unsqueeze(1)."
         )
     finite = batch.x.flatten(1).isfinite().all(1)
     if not finite.all():

@@ -5,8 +5,6 @@ from math import pi
 import torch
 from torch import Tensor
 
-from lila.noise import Draw
-
 REACH = pi / 3
 """The largest angle by which a point is turned: 60 degrees."""
 
@@ -33,7 +31,7 @@ def arcs(examples: int = 200, seed: int = 0, reach: float = REACH) -> tuple[Tens
     generator = torch.Generator().manual_seed(seed)
     base = torch.stack([torch.tensor(_RADII)[kind], torch.zeros(examples)], dim=1)
     moved = base + _NOISE * torch.randn(examples, 2, generator=generator)
-    angle = reach * Draw(seed).uniform(torch.arange(examples), (1,), torch.float32)[:, 0]
+    angle = reach * (2 * torch.rand(examples, generator=generator) - 1)
     c, s = angle.cos(), angle.sin()
     x, y = moved.unbind(1)
     return torch.stack([c * x - s * y, s * x + c * y], dim=1), torch.tensor(_CLASSES)[kind]

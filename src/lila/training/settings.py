@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
-from lila.choices import choose
+from lila.choices import check_count, choose
 from lila.curvature import CurvatureKind, StructureName
 from lila.errors import ArgumentError
 from lila.prior import PriorStructure
@@ -82,17 +82,13 @@ class Settings:
         choose(StructureName, self.structure, "curvature structure")
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
-        at_least = {
-            0: ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"),
-            1: ("epochs", "batch_size", "samples", "hyper_every", "microbatch", "checkpoint_every"),
-        }
-        for low, names in at_least.items():
-            for name in names:
-                if not getattr(self, name) >= low:
-                    raise ArgumentError(f"{name} must be at least {low}, but is {getattr(self, name)}.")
+        for name in ("epochs", "batch_size", "samples", "hyper_every", "microbatch", "checkpoint_every"):
+            check_count(name, getattr(self, name))
         for name in ("probes", "gradient_probes", "subset"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ArgumentError(f"{name} must be at least 1, or None for all, but is {getattr(self, name)}.")
+            check_count(name, getattr(self, name), optional=True)
+        for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
+            if not getattr(self, name) >= 0:
+                raise ArgumentError(f"{name} must not be negative, but is {getattr(self, name)}.")
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             if not getattr(self, name) > 0:
                 raise ArgumentError(f"{name} must be positive, but is {getattr(self, name)}.")
