@@ -167,7 +167,7 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(
 
 
 def without_times(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != "seconds"}
+    return {key: value for key, value in record.items() if key not in ("seconds", "peak_bytes")}
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
@@ -287,3 +287,25 @@ def test_state_tracks_only_what_is_asked_for() -> None:
     assert model.augmentation.eta.requires_grad
     assert not any(p.requires_grad for p in state.prior.parameters())
     assert all(p.requires_grad for p in net.parameters())
+
+
+def test_records_hold_everything_of_an_epoch() -> None:
+    record = run().history[-1]
+    assert set(record) == {
+        "epoch", "loss", "accuracy", "evidence", "ranges", "readable_ranges", "parameters", "precisions", "likelihood",
+        "seconds", "peak_bytes",
+    }  # fmt: skip
+    assert 0 <= record["accuracy"] <= 1
+    assert set(record["evidence"]) == {"value", "log_likelihood", "log_prior", "log_det"}
+    assert set(record["precisions"]) == {"1", "3"}
+    assert record["peak_bytes"] > 2**20
+
+
+def test_loss_and_accuracy_are_those_of_the_epoch() -> None:
+    """With steps too small to matter, those of the untrained invariant network under the epoch's noise."""
+    x, y = data()
+    made = run("fixed", epochs=1, lr=1e-12, lr_end=1e-12)
+    model = lila.InvariantModel(network(), lila.Affine2d(init=0.2), 3)
+    f = model(x, model.draw(Draw(0, 0), torch.arange(20), torch.float32))
+    assert made.history[0]["loss"] == pytest.approx(-lila.Categorical().log_prob(f, y).mean().item(), rel=1e-5)
+    assert made.history[0]["accuracy"] == pytest.approx((f.argmax(1) == y).float().mean().item())

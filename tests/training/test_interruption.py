@@ -27,9 +27,9 @@ from test_interruption import SETTINGS
 folder = Path(sys.argv[1])
 tell = [lambda record: print(record["epoch"], flush=True)]
 if (folder / "settings.json").exists():
-    lila.resume(folder, network(), data(), lila.Affine2d(), callbacks=tell)
+    lila.resume(folder, network(), data(), lila.Affine2d(), callbacks=tell, progress="silent")
 else:
-    lila.fit(network(), data(), lila.Affine2d(), folder=folder, callbacks=tell, **SETTINGS)
+    lila.fit(network(), data(), lila.Affine2d(), folder=folder, callbacks=tell, progress="silent", **SETTINGS)
 print("done", flush=True)
 """
 

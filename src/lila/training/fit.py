@@ -18,15 +18,18 @@ from torch import Tensor, nn
 
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
+from lila.choices import choose
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError, NumericalError
 from lila.evidence import Estimate, Evidence
 from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
+from lila.memory import peak_bytes
 from lila.noise import Draw
 from lila.prior import GaussianPrior
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.methods import Average, By
+from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
 from lila.training.settings import Settings
@@ -44,6 +47,7 @@ def fit(
     test: Data | None = None,
     folder: str | Path | None = None,
     callbacks: Iterable[Callback] = (),
+    progress: str = "auto",
     settings: Settings | None = None,
     **changes: Any,
 ) -> Run:
@@ -57,6 +61,8 @@ def fit(
         test: data that is reported on after the last epoch, and never used for anything else.
         folder: where to write checkpoints; nothing is written if None.
         callbacks: functions that get the record of each epoch.
+        progress: "live" for a table that is renewed each epoch, "lines" for a line each, "silent", or "auto" for a
+            table in a terminal and lines elsewhere.
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
@@ -69,7 +75,7 @@ def fit(
                 f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
             )
         write_description(folder, settings, state.model, state.likelihood)
-    return _train(state, data, test, folder, tuple(callbacks), settings)
+    return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
 
 
 def resume(
@@ -81,6 +87,7 @@ def resume(
     likelihood: Likelihood | None = None,
     test: Data | None = None,
     callbacks: Iterable[Callback] = (),
+    progress: str = "auto",
 ) -> Run:
     """Go on with a run that was interrupted, as if it had not been.
 
@@ -92,6 +99,7 @@ def resume(
         likelihood: of the same kind.
         test: as in `fit`.
         callbacks: as in `fit`.
+        progress: as in `fit`.
     """
     folder = Path(folder)
     settings = read_settings(folder)
@@ -99,7 +107,7 @@ def resume(
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
         state.load_tensors(tensors)
-    return _train(state, data, test, folder, tuple(callbacks), settings)
+    return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
 
 
 def _train(
@@ -108,6 +116,7 @@ def _train(
     test: Data | None,
     folder: Path | None,
     callbacks: tuple[Callback, ...],
+    progress: ProgressName,
     settings: Settings,
 ) -> Run:
     """The loop: train the weights, step the hyperparameters, record, save."""
@@ -122,22 +131,23 @@ def _train(
         settings.gradient_probes,
         settings.microbatch,
     )
-    with _saved_on_interruption(state, folder) as keep:
+    shape = tuple(next(examples.batches(1)).x.shape[1:])
+    with _saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
             record = _epoch(state, examples, evidence, data, settings, epoch)
+            record["readable_ranges"] = dict(state.model.augmentation.readable_ranges(shape))
             state.epoch += 1
             state.history.append(record)
             keep()
             last = state.epoch == settings.epochs
             if folder is not None and (last or state.epoch % settings.checkpoint_every == 0):
                 write_checkpoint(folder, state.tensors(), state.epoch, state.history)
-            for callback in callbacks:
+            for callback in (tell, *callbacks):
                 callback(record)
     final = None
     if settings.how.average is Average.FUNCTION:
         final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
     scores = None if test is None else evaluate(state.model, state.likelihood, test, settings.microbatch)
-    shape = tuple(next(examples.batches(1)).x.shape[1:])
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
         run.write_result(folder)
@@ -152,7 +162,7 @@ def _epoch(
     record: dict[str, Any] = {"epoch": epoch + 1}
     started = time.perf_counter()
     try:
-        record["log_likelihood"] = train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch))
+        record |= train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch))
         trained = time.perf_counter()
         if epoch >= settings.burn_in and (epoch - settings.burn_in) % settings.hyper_every == 0:
             estimate = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
@@ -161,6 +171,7 @@ def _epoch(
     except NumericalError as error:
         raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
     record |= hyperparameters(state)
+    record["peak_bytes"] = peak_bytes(next(state.model.parameters()).device)
     record["seconds"] = {"weights": trained - started, "hyper": time.perf_counter() - trained}
     return record
 
@@ -194,22 +205,24 @@ def _saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callab
             signal.signal(signal.SIGTERM, before)
 
 
-def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw) -> float:
-    """One pass of the weights over the data in a random order; returns the log-likelihood summed along the way.
+def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw) -> dict[str, float]:
+    """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
 
     A batch's step descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta.
     """
     state.model.train()
     state.track(*["eta"] * (settings.how.eta is By.LOSS))
     stepping = [state.optimisers[name] for name in ("weights", "eta") if _steps_with_weights(name, state, settings)]
-    total = 0.0
+    total, correct = 0.0, 0
     for batch in examples.batches(settings.batch_size, draw.permutation(len(examples))):
         for optimiser in stepping:
             optimiser.zero_grad()
         for part in _parts(batch, settings.microbatch):
-            log_likelihood = _log_likelihood(state, part, settings.how.average, draw)
+            outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
             (-log_likelihood / len(batch.index)).backward()
             total += float(log_likelihood.detach())
+            if isinstance(state.likelihood, Categorical):
+                correct += int((outputs.argmax(1) == part.y).sum())
         _add_prior_gradient(state, len(examples))
         if settings.how.rewards_eta and "eta" in state.optimisers:
             eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
@@ -219,7 +232,10 @@ def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw
         state.model.augmentation.saturate_()
     if not isfinite(total):
         raise NumericalError("The training loss is not finite. Lower the learning rate, or compute in float64.")
-    return total
+    count = len(examples)
+    return {"loss": -total / count} | (
+        {"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {}
+    )
 
 
 def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings, draw: Draw) -> Estimate | None:
@@ -258,17 +274,19 @@ def _parts(batch: Batch, size: int) -> Iterator[Batch]:
     yield from map(Batch, batch.index.split(size), batch.x.split(size), batch.y.split(size))
 
 
-def _log_likelihood(state: State, batch: Batch, average: Average, draw: Draw) -> Tensor:
-    """Sum over a batch of log p(y | 1/S sum_s f(x_s)), or of 1/S sum_s log p(y | f(x_s))."""
+def _outputs(state: State, batch: Batch, average: Average, draw: Draw) -> tuple[Tensor, Tensor]:
+    """Averaged outputs (b, c), and the sum of log p(y | 1/S sum_s f(x_s)), or of 1/S sum_s log p(y | f(x_s))."""
+    size = len(batch.index)
     views = state.model.views(batch.x, state.model.draw(draw, batch.index, batch.x.dtype))
     if average is Average.FUNCTION:
-        outputs = state.model.average(views, len(batch.index))
+        outputs = state.model.average(views, size)
         state.likelihood.check_targets(outputs.shape[1], batch.y)
-        return state.likelihood.log_prob(outputs, batch.y).sum()
-    outputs = state.model.average(views, len(views))  # each view on its own
-    state.likelihood.check_targets(outputs.shape[1], batch.y)
-    samples = len(views) // len(batch.index)
-    return state.likelihood.log_prob(outputs, batch.y.repeat_interleave(samples, 0)).sum() / samples
+        return outputs, state.likelihood.log_prob(outputs, batch.y).sum()
+    each = state.model.average(views, len(views))  # every view on its own
+    state.likelihood.check_targets(each.shape[1], batch.y)
+    samples = len(views) // size
+    log_likelihood = state.likelihood.log_prob(each, batch.y.repeat_interleave(samples, 0)).sum() / samples
+    return each.detach().unflatten(0, (size, samples)).mean(1), log_likelihood
 
 
 @torch.no_grad()
