@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -218,7 +219,7 @@ class Case:
                 parameter.add_(torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype), alpha=0.3)
         return prior
 
-    def evidence(self, structure: str, curvature: str = "ggn", **settings: int) -> lila.Evidence:
+    def evidence(self, structure: str, curvature: str = "ggn", **settings: Any) -> lila.Evidence:
         return lila.Evidence(self.model, self.likelihood, self.prior(), structure, curvature, **settings)
 
 

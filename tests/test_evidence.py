@@ -213,3 +213,28 @@ def test_float32_gives_the_same_evidence_to_rounding() -> None:
     single = Case(case.model, case.likelihood.float(), case.x.float(), case.y, case.draw)
     found = single.evidence("kron").estimate(single.data, single.draw)
     assert found.value == pytest.approx(expected.value, rel=1e-4)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_the_evidence_of_the_last_layer_is_that_of_the_rest_frozen(structure: str) -> None:
+    case = make_case("cnn")
+    last = lila.Evidence(case.model, case.likelihood, case.prior(), structure, layers="last")
+    estimate = last.estimate(case.data, case.draw)
+    gradient = last.gradient(case.data, estimate)
+    delta = last.prior.by_group()["5"].item()
+    for name in ("0", "2"):
+        case.net.get_submodule(name).requires_grad_(False)
+    prior = lila.GaussianPrior(case.net, precision=delta)
+    frozen = lila.Evidence(case.model, case.likelihood, prior, structure)
+    expected = frozen.estimate(case.data, case.draw)
+    assert estimate.terms() == pytest.approx(expected.terms())
+    wanted = frozen.gradient(case.data, expected)
+    torch.testing.assert_close(gradient["augmentation.eta"], wanted["augmentation.eta"])
+    torch.testing.assert_close(gradient["prior.log_precisions.2"], wanted["prior.log_precisions.0"])
+    assert gradient["prior.log_precisions.0"] == 0
+
+
+def test_layers_are_all_or_the_last() -> None:
+    case = make_case()
+    with pytest.raises(lila.ArgumentError, match="no choice of layers named 'first'"):
+        lila.Evidence(case.model, case.likelihood, case.prior(), layers="first")

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import lila
-from allocation import Allocation
+from lila.allocation import Allocation
 from lila.curvature.full import _MATRICES_HELD
 from lila.memory import available_bytes, readable_bytes
 

@@ -5,6 +5,7 @@ log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from math import log, pi
 
 import torch
@@ -20,6 +21,13 @@ from lila.likelihood import Likelihood
 from lila.noise import Draw
 from lila.passes import Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
+
+
+class LayersName(StrEnum):
+    """Over which weights the evidence integrates."""
+
+    ALL = "all"
+    LAST = "last"
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ class Evidence:
             estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
             and that of the examples. None is exact.
         gradient_probes: random probes per example in the gradient, which they leave unbiased. None is exact.
+        layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
+            being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
             of a gradient with all columns grows with the number of outputs; with probes it does not.
     """
@@ -88,6 +98,7 @@ class Evidence:
         probes: int | None = None,
         gradient_probes: int | None = None,
         microbatch: int = 128,
+        layers: str | LayersName = "all",
     ) -> None:
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
@@ -96,6 +107,7 @@ class Evidence:
         self.structure = STRUCTURES[name]
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
+        self.layers = choose(LayersName, layers, "choice of layers")
         self._check_prior(prior)
         self._layers()  # says at once what is wrong with the network
 
@@ -109,7 +121,7 @@ class Evidence:
         """
         draw = draw or Draw()
         self._check_prior(self.prior)
-        examples, pass_ = self._examples(data), self._pass(draw, self.roots)
+        examples, pass_ = self.examples(data), self._pass(draw, self.roots)
         check_model(pass_, next(examples.batches(2)))
         batches, scale = self._batches(examples, draw, subset)
         log_likelihood, curvature = gather(pass_, batches)
@@ -145,13 +157,13 @@ class Evidence:
         if of_model:
             with torch.no_grad():
                 cotangent = estimate.curvature.cotangent(self.prior.precisions())
-            batches, scale = self._batches(self._examples(data), estimate.draw, subset)
-            pass_ = self._pass(estimate.draw, self.gradient_roots)
-            pulled = pull_back(pass_, batches, cotangent, list(of_model.values()))
+            batches, scale = self._batches(self.examples(data), estimate.draw, subset)
+            pulled = pull_back(self.gradient_pass(estimate.draw), batches, cotangent, list(of_model.values()))
             gradients |= {name: scale * grad for name, grad in zip(of_model, pulled, strict=True)}
         if of_prior:
             log_prior, log_det = self._prior_terms(estimate.curvature, self.prior)
-            gradients |= zip(of_prior, torch.autograd.grad(log_prior + log_det, list(of_prior.values())), strict=True)
+            of_terms = torch.autograd.grad(log_prior + log_det, list(of_prior.values()), materialize_grads=True)
+            gradients |= zip(of_prior, of_terms, strict=True)
         for name, gradient in gradients.items():
             check_finite(f"gradient of the evidence in {name}", gradient)
         return {name: gradients[name] for name in parameters}
@@ -176,7 +188,7 @@ class Evidence:
         layers = find_layers(self.model.net)
         check_precision(next(self.model.net.parameters()))
         self._check_placement()
-        return layers
+        return layers if self.layers is LayersName.ALL else layers[-1:]
 
     def _check_prior(self, prior: GaussianPrior) -> None:
         if self.structure is Kron and prior.structure is PriorStructure.DIAGONAL:
@@ -204,7 +216,12 @@ class Evidence:
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
         return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw)
 
-    def _examples(self, data: Data) -> Examples:
+    def gradient_pass(self, draw: Draw | None = None) -> Pass:
+        """What the second pass does with a batch."""
+        return self._pass(draw or Draw(), self.gradient_roots)
+
+    def examples(self, data: Data) -> Examples:
+        """The data as the passes see it, on the network's device."""
         return Examples(data, next(self.model.net.parameters()).device)
 
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
@@ -215,10 +232,12 @@ class Evidence:
 
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
         """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
-        weights = {name: p.detach() for name, p in self.model.net.named_parameters()}
-        count = sum(weights[name].numel() for name in prior.weight_names)
+        names = [name for layer in self._layers() for name in layer.parameter_names]
+        weights = dict(self.model.net.named_parameters())
+        chosen = {name: weights[name].detach() for name in names}
+        count = sum(weight.numel() for weight in chosen.values())
         log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
-        return prior.log_prob(weights), log_det
+        return prior.log_prob(chosen), log_det
 
     def _assess(self, log_likelihood: float, curvature: Structure, draw: Draw, prior: GaussianPrior) -> Estimate:
         with torch.no_grad():

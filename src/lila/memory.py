@@ -1,10 +1,15 @@
 """How much memory there is, and how to say it."""
 
+import re
 import resource
 import sys
 
 import psutil
 import torch
+
+from lila.errors import ArgumentError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def available_bytes(device: torch.device) -> int:
@@ -25,8 +30,16 @@ def peak_bytes(device: torch.device) -> int:
 
 def readable_bytes(count: float) -> str:
     """A number of bytes as a person reads it."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
+    for unit in _UNITS[:-1]:
         if count < 1024:
             return f"{count:.3g} {unit}"
         count /= 1024
-    return f"{count:.3g} TiB"
+    return f"{count:.3g} {_UNITS[-1]}"
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes from "4GiB", "500 MiB" and the like."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)\s*", text)
+    if found is None or float(found[1]) == 0:
+        raise ArgumentError(f"{text!r} is not an amount of memory; write it as '4GiB' or '500 MiB'.")
+    return int(float(found[1]) * 1024 ** _UNITS.index(found[2]))

@@ -74,12 +74,13 @@ class GaussianPrior(nn.Module):
         """The log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
 
         Args:
-            weights: the network's weights by name; frozen ones may be among them and are ignored.
+            weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
         """
         total: Tensor | float = 0.0
-        for name, group in self._group.items():
-            weight = weights[name]
-            log_delta = self.log_precisions[self._position[group]]
+        for name, weight in weights.items():
+            if name not in self._group:
+                continue
+            log_delta = self.log_precisions[self._position[self._group[name]]]
             terms = log_delta - log_delta.exp() * weight**2 - log(2 * pi)
             total = total + 0.5 * terms.sum(dtype=torch.float64)
         return torch.as_tensor(total)

@@ -58,6 +58,7 @@ def assert_same(one: lila.Run, two: lila.Run) -> None:
         ("maximum-likelihood", True, True, True),
         ("fixed", False, True, True),
         ("fixed-loss", False, False, False),
+        ("last-layer", True, True, True),
     ],
 )
 def test_each_method_learns_what_it_says(method: str, eta_moves: bool, prior_moves: bool, has_evidence: bool) -> None:

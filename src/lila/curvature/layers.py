@@ -48,6 +48,11 @@ class Layer:
         return cls(name, module, rule, trainable(rule.weight), trainable(rule.bias))
 
     @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Full names of the trainable parameters."""
+        return tuple(name for name in (self.weight, self.bias) if name is not None)
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """(r, o, d) of the block of trainable weights."""
         groups, outputs, inputs = self.rule.shape(self.module)

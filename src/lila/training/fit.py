@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from lila.likelihood import Categorical, Likelihood
 from lila.memory import peak_bytes
 from lila.noise import Draw
 from lila.prior import GaussianPrior
+from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.methods import Average, By
 from lila.training.progress import ProgressName, telling
@@ -68,6 +69,10 @@ def fit(
     """
     settings = Settings.from_dict(asdict(settings or Settings()) | changes)
     state = _new_state(net, augmentation, likelihood or Categorical(), settings, data)
+    if settings.microbatch is None:
+        # Chosen once and written down: a run that goes on elsewhere must not choose differently.
+        trial = _evidence(state, replace(settings, microbatch=1))
+        settings = replace(settings, microbatch=choose_microbatch(trial, data, settings.memory, settings.batch_size))
     if folder is not None:
         folder = Path(folder)
         if (folder / CHECKPOINT).exists():
@@ -121,16 +126,7 @@ def _train(
 ) -> Run:
     """The loop: train the weights, step the hyperparameters, record, save."""
     examples = Examples(data, next(state.model.parameters()).device)
-    evidence = Evidence(
-        state.model,
-        state.likelihood,
-        state.prior,
-        settings.structure,
-        settings.curvature,
-        settings.probes,
-        settings.gradient_probes,
-        settings.microbatch,
-    )
+    evidence = _evidence(state, settings)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with _saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
@@ -147,11 +143,26 @@ def _train(
     final = None
     if settings.how.average is Average.FUNCTION:
         final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
-    scores = None if test is None else evaluate(state.model, state.likelihood, test, settings.microbatch)
+    scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch)
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
         run.write_result(folder)
     return run
+
+
+def _evidence(state: State, settings: Settings) -> Evidence:
+    assert settings.microbatch is not None, "chosen before training"
+    return Evidence(
+        state.model,
+        state.likelihood,
+        state.prior,
+        settings.structure,
+        settings.curvature,
+        settings.probes,
+        settings.gradient_probes,
+        settings.microbatch,
+        settings.how.layers,
+    )
 
 
 def _epoch(
@@ -217,7 +228,7 @@ def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw
     for batch in examples.batches(settings.batch_size, draw.permutation(len(examples))):
         for optimiser in stepping:
             optimiser.zero_grad()
-        for part in _parts(batch, settings.microbatch):
+        for part in _parts(batch, settings.microbatch or settings.batch_size):
             outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
             (-log_likelihood / len(batch.index)).backward()
             total += float(log_likelihood.detach())

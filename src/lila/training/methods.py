@@ -33,6 +33,7 @@ class MethodName(StrEnum):
     MAXIMUM_LIKELIHOOD = "maximum-likelihood"
     FIXED = "fixed"
     FIXED_LOSS = "fixed-loss"
+    LAST_LAYER = "last-layer"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Method:
         invariant: whether the network is averaged at all; if not, one untransformed view is used.
         average: what is averaged.
         rewards_eta: whether the loss rewards the norm of eta (Augerino).
+        layers: over whose weights the evidence integrates: "all" or "last".
         decays_weights: whether the prior precision is set to give the weight decay of the settings.
     """
 
@@ -53,6 +55,7 @@ class Method:
     invariant: bool = True
     average: Average = Average.FUNCTION
     rewards_eta: bool = False
+    layers: str = "all"
     decays_weights: bool = False
 
 
@@ -65,4 +68,5 @@ METHODS: dict[MethodName, Method] = {
     MethodName.FIXED_LOSS: Method(
         eta=By.NOTHING, prior=By.NOTHING, average=Average.LOG_LIKELIHOOD, decays_weights=True
     ),
+    MethodName.LAST_LAYER: Method(eta=By.EVIDENCE, prior=By.EVIDENCE, layers="last"),
 }

@@ -7,6 +7,7 @@ from typing import Any, Self
 from lila.choices import check_count, choose
 from lila.curvature import CurvatureKind, StructureName
 from lila.errors import ArgumentError
+from lila.memory import parse_bytes
 from lila.prior import PriorStructure
 from lila.training.methods import METHODS, Method, MethodName
 
@@ -46,7 +47,9 @@ class Settings:
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
         eta_reward: how much Augerino's loss rewards the norm of eta.
         seed: of noise and shuffling.
-        microbatch: examples whose graph is in memory at a time; it does not change the result but by rounding.
+        microbatch: examples whose graph is in memory at a time; it does not change the result but by rounding. None
+            chooses it from the memory.
+        memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
     """
 
@@ -73,7 +76,8 @@ class Settings:
     weight_decay: float = 1e-4
     eta_reward: float = 1e-2
     seed: int = 0
-    microbatch: int = 125
+    microbatch: int | None = None
+    memory: str | None = None
     checkpoint_every: int = 10
 
     def __post_init__(self) -> None:
@@ -82,13 +86,15 @@ class Settings:
         choose(StructureName, self.structure, "curvature structure")
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
-        for name in ("epochs", "batch_size", "samples", "hyper_every", "microbatch", "checkpoint_every"):
+        for name in ("epochs", "batch_size", "samples", "hyper_every", "checkpoint_every"):
             check_count(name, getattr(self, name))
-        for name in ("probes", "gradient_probes", "subset"):
+        for name in ("probes", "gradient_probes", "subset", "microbatch"):
             check_count(name, getattr(self, name), optional=True)
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             if not getattr(self, name) >= 0:
                 raise ArgumentError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        if self.memory is not None:
+            parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             if not getattr(self, name) > 0:
                 raise ArgumentError(f"{name} must be positive, but is {getattr(self, name)}.")

@@ -1,4 +1,4 @@
-"""Bytes held by tensors, counted at every operation, so that memory can be tested without a clock or a profiler."""
+"""Bytes held by tensors, counted at every operation: the same on every device, and the same each time."""
 
 import weakref
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class Allocation(TorchDispatchMode):
-    """Counts the bytes of all storages that operations inside it make, while they live.
+    """Counts the bytes of all tensors that operations inside it make, while they live.
 
     Attributes:
         held: bytes held now.

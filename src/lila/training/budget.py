@@ -1,0 +1,59 @@
+"""The microbatch that fits into a memory budget, found by measuring small ones.
+
+The memory of a microbatch of b examples is  fixed + b * each:  factors and cotangents, which do not depend on b, and
+the graph of the second pass, which is the largest thing that training holds. Two measurements give both numbers.
+"""
+
+import torch
+
+from lila.allocation import Allocation
+from lila.data.examples import Batch, Data
+from lila.errors import MemoryBudgetError
+from lila.evidence import Evidence
+from lila.memory import available_bytes, parse_bytes, readable_bytes
+
+_SMALL, _LESS_SMALL = 1, 3
+_SHARE = 0.5  # of the free memory, if the user names no budget
+_MOST_ON_CPU = 128  # larger microbatches only leave the caches
+
+
+def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_size: int) -> int:
+    """The number of examples whose graph fits into the budget.
+
+    Args:
+        evidence: whose second pass is measured.
+        data: the training data.
+        memory: the budget, as "4GiB"; half of what is free if None.
+        batch_size: the most that is useful.
+    """
+    device = next(evidence.model.net.parameters()).device
+    budget = available_bytes(device) * _SHARE if memory is None else parse_bytes(memory)
+    small, less_small = (measure(evidence, data, count) for count in (_SMALL, _LESS_SMALL))
+    each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
+    fixed = small - each * _SMALL
+    fits = int((budget - fixed) / each)
+    if fits < 1:
+        raise MemoryBudgetError(
+            f"A single example needs {readable_bytes(fixed + each)} ({readable_bytes(fixed)} of it whatever the number "
+            f"of examples), but the budget is {readable_bytes(budget)}. Give more memory, or use fewer samples, one "
+            "gradient probe, or structure='diag'."
+        )
+    return min(fits, batch_size, batch_size if device.type == "cuda" else _MOST_ON_CPU)
+
+
+def measure(evidence: Evidence, data: Data, count: int) -> int:
+    """Peak bytes of the second pass over a microbatch of `count` examples."""
+    batch = repeated(next(evidence.examples(data).batches(1)), count)
+    pass_ = evidence.gradient_pass()
+    parameters = [p for name, p in evidence.hyperparameters().items() if not name.startswith("prior.")]
+    with Allocation() as allocation, torch.enable_grad():
+        log_likelihood, curvature = pass_.batch(batch, differentiable=True)
+        scalar = log_likelihood - curvature.inner(curvature)  # of the size of the true one, without its decompositions
+        if parameters:
+            torch.autograd.grad(scalar, parameters, allow_unused=True)
+    return allocation.peak
+
+
+def repeated(batch: Batch, count: int) -> Batch:
+    """The first example of a batch, `count` times."""
+    return Batch(*(part[:1].repeat(count, *[1] * (part.dim() - 1)) for part in (batch.index, batch.x, batch.y)))
