@@ -105,3 +105,13 @@ def test_bayesian_linear_regression_is_exact(structure: str) -> None:
     torch.testing.assert_close(made.predict(x), gain @ y)
     expected = (kernel - gain @ kernel).diagonal()[:, None] + 0.25
     torch.testing.assert_close(made.variance(x), expected)
+
+
+def test_a_posterior_of_the_last_layer_is_over_that_layer_alone() -> None:
+    case = make_case("mlp")
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(), layers="last")
+    estimate = evidence.estimate(case.data, case.draw)
+    made = lila.Posterior(case.model, case.likelihood, evidence.prior, estimate.curvature)
+    assert set(made.sample(2)) == {"3.weight", "3.bias"}
+    whole = posterior(case, "kron").outputs(case.x)[1].diagonal(dim1=1, dim2=2)
+    assert (made.outputs(case.x)[1].diagonal(dim1=1, dim2=2) < whole).all()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lila.choices import choose
-from lila.curvature import Samples, Structure, find_layers, record
+from lila.curvature import Samples, Structure, record
 from lila.curvature.structure import jacobian
 from lila.invariant import InvariantModel
 from lila.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
@@ -52,8 +52,9 @@ class Posterior:
 
         The noise is the fixed set that the network uses in evaluation mode.
         """
-        layers = find_layers(self.model.net)
-        tape = record(self.model, layers, x, self.model.fixed_noise(x), Samples.POSITIONS, differentiable=False)
+        tape = record(
+            self.model, self.curvature.over(), x, self.model.fixed_noise(x), Samples.POSITIONS, differentiable=False
+        )
         mean, inputs = tape.outputs.detach(), tape.inputs()
         columns = torch.eye(mean.shape[1], dtype=mean.dtype, device=mean.device)
         rooted = []
@@ -93,9 +94,9 @@ class Posterior:
 
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-        """Weights drawn from the posterior, by name, each of shape (count, *weight)."""
+        """Weights drawn from the posterior, by name, each of shape (count, *weight); only those that it is over."""
         weights = {name: p.detach() for name, p in self.model.net.named_parameters()}
-        layers = find_layers(self.model.net)
+        layers = self.curvature.over()
         like = next(iter(weights.values()))
         z = torch.randn(count, sum(layer.size for layer in layers), dtype=like.dtype, generator=generator)
         shifts = self.curvature.root_times(z.to(like.device), self.prior.precisions())  # per layer (count, r, o, d)

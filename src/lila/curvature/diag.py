@@ -38,6 +38,9 @@ class Diag(Structure):
             total = total + cls(tape.layers, tuple(squares))
         return total
 
+    def over(self) -> tuple[Layer, ...]:
+        return self.layers
+
     def __add__(self, other: Self) -> Self:
         return type(self)(self.layers, tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)))
 

@@ -50,6 +50,9 @@ class Full(Structure):
         J = torch.cat(rows)  # (b k, P)
         return cls(tape.layers, J.mT @ J)
 
+    def over(self) -> tuple[Layer, ...]:
+        return self.layers
+
     def __add__(self, other: Self) -> Self:
         return type(self)(self.layers, self.matrix + other.matrix)
 

@@ -111,6 +111,9 @@ class Kron(Structure):
             blocks.append(KronBlock(layer, second_moment(a), G_layer, float(a.shape[0] * a.shape[1])))
         return cls(tuple(blocks))
 
+    def over(self) -> tuple[Layer, ...]:
+        return tuple(block.layer for block in self.blocks)
+
     def __add__(self, other: Self) -> Self:
         return type(self)(
             tuple(
@@ -146,9 +149,8 @@ class Kron(Structure):
         return torch.cat(rooted, dim=1)
 
     def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        layers = [block.layer for block in self.blocks]
         drawn = []
-        for block, part in zip(self.blocks, as_blocks(z, layers), strict=True):
+        for block, part in zip(self.blocks, as_blocks(z, self.over()), strict=True):
             (_, V), (_, U) = block.eigen
             scale = (block.eigenvalues() + layer_precision(block.layer, precisions)).rsqrt().mT
             drawn.append((U @ (block.as_matrices(part) * scale) @ V.mT).reshape(part.shape))

@@ -41,6 +41,10 @@ class Structure(ABC):
         """The sum over the examples of a recorded batch, for columns of shape (b, c, k)."""
 
     @abstractmethod
+    def over(self) -> tuple[Layer, ...]:
+        """The layers whose weights it is over, in order."""
+
+    @abstractmethod
     def __add__(self, other: Self) -> Self: ...
 
     @abstractmethod
