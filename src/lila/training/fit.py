@@ -3,25 +3,20 @@
 Every method runs through this loop; `lila.training.methods` says what each learns by what.
 """
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
 from lila.choices import choose
-from lila.data.examples import Batch, Data, Examples
+from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError, NumericalError
-from lila.evidence import Estimate, Evidence
+from lila.evidence import Evidence
 from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
 from lila.memory import peak_bytes
@@ -29,12 +24,14 @@ from lila.noise import Draw
 from lila.prior import GaussianPrior
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
-from lila.training.methods import Average, By
+from lila.training.interruption import saved_on_interruption
+from lila.training.methods import Average
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
 from lila.training.settings import Settings
 from lila.training.state import State
+from lila.training.steps import hyper_step, hyperparameters, train_epoch
 
 Callback = Callable[[dict[str, Any]], None]
 
@@ -128,7 +125,7 @@ def _train(
     examples = Examples(data, next(state.model.parameters()).device)
     evidence = _evidence(state, settings)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
-    with _saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
+    with saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
             record = _epoch(state, examples, evidence, data, settings, epoch)
             record["readable_ranges"] = dict(state.model.augmentation.readable_ranges(shape))
@@ -140,6 +137,7 @@ def _train(
                 write_checkpoint(folder, state.tensors(), state.epoch, state.history)
             for callback in (tell, *callbacks):
                 callback(record)
+    state.track("eta", "hyper")  # as the user gave them
     final = None
     if settings.how.average is Average.FUNCTION:
         final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
@@ -185,128 +183,6 @@ def _epoch(
     record["peak_bytes"] = peak_bytes(next(state.model.parameters()).device)
     record["seconds"] = {"weights": trained - started, "hyper": time.perf_counter() - trained}
     return record
-
-
-@contextmanager
-def _saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callable[[], None]]:
-    """Write the state that was last kept to a checkpoint when Ctrl-C or SIGTERM ends the run.
-
-    The state is whole between epochs only, so it is kept (copied) there, and what a half epoch did is done again.
-    """
-    kept: list[tuple[dict[str, Tensor], int, list[dict[str, Any]]]] = []
-
-    def keep() -> None:
-        if folder is not None:
-            kept[:] = [({k: v.clone() for k, v in state.tensors().items()}, state.epoch, list(state.history))]
-
-    def stop(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, stop) if in_main_thread else None
-    keep()
-    try:
-        yield keep
-    except (KeyboardInterrupt, SystemExit):
-        if folder is not None and kept:
-            write_checkpoint(folder, *kept[0])
-        raise
-    finally:
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, before)
-
-
-def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw) -> dict[str, float]:
-    """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
-
-    A batch's step descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta.
-    """
-    state.model.train()
-    state.track(*["eta"] * (settings.how.eta is By.LOSS))
-    stepping = [state.optimisers[name] for name in ("weights", "eta") if _steps_with_weights(name, state, settings)]
-    total, correct = 0.0, 0
-    for batch in examples.batches(settings.batch_size, draw.permutation(len(examples))):
-        for optimiser in stepping:
-            optimiser.zero_grad()
-        for part in _parts(batch, settings.microbatch or settings.batch_size):
-            outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
-            (-log_likelihood / len(batch.index)).backward()
-            total += float(log_likelihood.detach())
-            if isinstance(state.likelihood, Categorical):
-                correct += int((outputs.argmax(1) == part.y).sum())
-        _add_prior_gradient(state, len(examples))
-        if settings.how.rewards_eta and "eta" in state.optimisers:
-            eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
-            (-settings.eta_reward * eta.norm()).backward()
-        for optimiser in stepping:
-            optimiser.step()
-        state.model.augmentation.saturate_()
-    if not isfinite(total):
-        raise NumericalError("The training loss is not finite. Lower the learning rate, or compute in float64.")
-    count = len(examples)
-    return {"loss": -total / count} | (
-        {"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {}
-    )
-
-
-def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings, draw: Draw) -> Estimate | None:
-    """One gradient step on the evidence of whatever the method learns by it; None if that is nothing."""
-    by = {"eta": settings.how.eta, "hyper": settings.how.prior}
-    groups = [name for name in by if by[name] is By.EVIDENCE and name in state.optimisers]
-    if not groups:
-        return None
-    state.track(*groups)
-    estimate = evidence.estimate(data, draw)
-    for name in groups:
-        state.optimisers[name].zero_grad()
-    evidence.backward(data, estimate, settings.subset)
-    for name in groups:
-        state.optimisers[name].step()
-    state.model.augmentation.saturate_()
-    return estimate
-
-
-@torch.no_grad()
-def hyperparameters(state: State) -> dict[str, Any]:
-    """The present hyperparameters as a record."""
-    return {
-        "ranges": dict(state.model.augmentation.ranges),
-        "parameters": {name: p.tolist() for name, p in state.model.augmentation.named_parameters()},
-        "precisions": {name: float(delta.mean()) for name, delta in state.prior.by_group().items()},
-        "likelihood": {name: p.tolist() for name, p in state.likelihood.named_parameters()},
-    }
-
-
-def _steps_with_weights(name: str, state: State, settings: Settings) -> bool:
-    return name == "weights" or (settings.how.eta is By.LOSS and name in state.optimisers)
-
-
-def _parts(batch: Batch, size: int) -> Iterator[Batch]:
-    yield from map(Batch, batch.index.split(size), batch.x.split(size), batch.y.split(size))
-
-
-def _outputs(state: State, batch: Batch, average: Average, draw: Draw) -> tuple[Tensor, Tensor]:
-    """Averaged outputs (b, c), and the sum of log p(y | 1/S sum_s f(x_s)), or of 1/S sum_s log p(y | f(x_s))."""
-    size = len(batch.index)
-    views = state.model.views(batch.x, state.model.draw(draw, batch.index, batch.x.dtype))
-    if average is Average.FUNCTION:
-        outputs = state.model.average(views, size)
-        state.likelihood.check_targets(outputs.shape[1], batch.y)
-        return outputs, state.likelihood.log_prob(outputs, batch.y).sum()
-    each = state.model.average(views, len(views))  # every view on its own
-    state.likelihood.check_targets(each.shape[1], batch.y)
-    samples = len(views) // size
-    log_likelihood = state.likelihood.log_prob(each, batch.y.repeat_interleave(samples, 0)).sum() / samples
-    return each.detach().unflatten(0, (size, samples)).mean(1), log_likelihood
-
-
-@torch.no_grad()
-def _add_prior_gradient(state: State, examples: int) -> None:
-    """Add the gradient of -1/N log p(theta), which is delta theta / N, to that of the weights."""
-    precisions = state.prior.precisions()
-    for name, weight in state.model.net.named_parameters():
-        if weight.grad is not None:
-            weight.grad.add_(precisions[name] * weight / examples)
 
 
 def _new_state(

@@ -68,7 +68,7 @@ class State:
                 group["lr"] = rates[name]
 
     def track(self, *groups: str) -> None:
-        """Let gradients flow to these groups of hyperparameters, and to no other."""
+        """Let gradients flow to these groups of hyperparameters, and to no other; to the weights they always do."""
         for name, optimiser in self.optimisers.items():
             if name != "weights":
                 for parameter in _optimised(optimiser):
