@@ -60,6 +60,16 @@ def test_the_rotation_is_recovered_and_nothing_else(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["maximum-likelihood", "augerino"])
+def test_what_only_fits_the_data_does_not_recover_the_range(method: str) -> None:
+    """Maximum likelihood stays at zero, and Augerino at its default strength is far from a quarter turn."""
+    ranges = dict(run(method, 0).ranges)
+    assert ranges["rotation"] < 0.5 * pi / 2
+    if method == "maximum-likelihood":
+        assert max(ranges.values()) < 0.05
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_accuracy_and_evidence_beat_the_non_invariant_networks(seed: int) -> None:
     invariant, plain = run("lila", seed), run("non-invariant", seed)
