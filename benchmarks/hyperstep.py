@@ -3,7 +3,7 @@
 The unit is a forward, a backward to the weights and an optimiser step over the same examples, views and batch size.
 Before timing, the gradient of each setting is checked against that of all columns.
 
-    python benchmarks/hyperstep.py --examples 500 --repeats 5
+    python benchmarks/hyperstep.py --examples 250 --repeats 3
 """
 
 import argparse
@@ -102,9 +102,9 @@ def measure(network: str, examples: int, batch: int, repeats: int) -> dict[str, 
 def main() -> None:
     """Measure and print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=500)
+    parser.add_argument("--examples", type=int, default=250)
     parser.add_argument("--batch", type=int, default=125)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
