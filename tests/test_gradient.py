@@ -23,6 +23,18 @@ def test_gradient_is_autograd_through_the_dense_evidence(network: str, samples: 
         torch.testing.assert_close(found[name], expected[name])
 
 
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian-per-output"])
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("network", ["cnn", "residual", "attention"])
+def test_gradient_of_each_network_under_other_likelihoods(network: str, structure: str, likelihood: str) -> None:
+    case = make_case(network, likelihood, n=2)
+    evidence = case.evidence(structure, microbatch=1)
+    found = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
+    expected = oracles.gradients(case, evidence, structure)
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("augmentation", AUGMENTATIONS)

@@ -1,7 +1,6 @@
 """How much memory there is, and how to say it."""
 
 import re
-import resource
 import sys
 
 import psutil
@@ -24,6 +23,10 @@ def peak_bytes(device: torch.device) -> int:
     """The most memory in use so far: allocated by PyTorch on a GPU, resident in the process on the CPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # there is none on Windows
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -27,8 +27,9 @@ class Suite:
 
     @pytest.mark.parametrize("kind", ["ggn", "ef"])
     @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-    def test_value_for_each_likelihood(self, likelihood: str, kind: str) -> None:
-        case = make_case("mlp", likelihood)
+    @pytest.mark.parametrize("network", ["mlp", "cnn", "residual", "attention"])
+    def test_value_for_each_likelihood(self, network: str, likelihood: str, kind: str) -> None:
+        case = make_case(network, likelihood, n=2)
         found = dense(curvature(case, self.structure, kind))
         torch.testing.assert_close(found, oracles.curvature_matrix(case, self.structure, kind).detach())
 
