@@ -115,3 +115,16 @@ def test_a_posterior_of_the_last_layer_is_over_that_layer_alone() -> None:
     assert set(made.sample(2)) == {"3.weight", "3.bias"}
     whole = posterior(case, "kron").outputs(case.x)[1].diagonal(dim1=1, dim2=2)
     assert (made.outputs(case.x)[1].diagonal(dim1=1, dim2=2) < whole).all()
+
+
+class Own(lila.Categorical):
+    """A likelihood of the user's own."""
+
+
+def test_what_has_no_predictive_or_no_variance_is_refused_with_words() -> None:
+    case = make_case("mlp")
+    made = posterior(case, "kron")
+    with pytest.raises(lila.ArgumentError, match="Only real targets"):
+        made.variance(case.x)
+    with pytest.raises(lila.ArgumentError, match=r"no predictive for a Own.*outputs\(x\)"):
+        lila.Posterior(made.model, Own(), made.prior, made.curvature).predict(case.x)

@@ -82,10 +82,10 @@ class Evidence:
             estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
             and that of the examples. None is exact.
         gradient_probes: random probes per example in the gradient, which they leave unbiased. None is exact.
-        layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
-            being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
             of a gradient with all columns grows with the number of outputs; with probes it does not.
+        layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
+            being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
     """
 
     def __init__(
@@ -184,6 +184,14 @@ class Evidence:
             if parameter.requires_grad
         }
 
+    def gradient_pass(self, draw: Draw | None = None) -> Pass:
+        """What the second pass does with a batch."""
+        return self._pass(draw or Draw(), self.gradient_roots)
+
+    def examples(self, data: Data) -> Examples:
+        """The data as the passes see it, on the network's device."""
+        return Examples(data, next(self.model.net.parameters()).device)
+
     def _layers(self) -> tuple[Layer, ...]:
         layers = find_layers(self.model.net)
         check_precision(next(self.model.net.parameters()))
@@ -216,14 +224,6 @@ class Evidence:
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
         return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw)
 
-    def gradient_pass(self, draw: Draw | None = None) -> Pass:
-        """What the second pass does with a batch."""
-        return self._pass(draw or Draw(), self.gradient_roots)
-
-    def examples(self, data: Data) -> Examples:
-        """The data as the passes see it, on the network's device."""
-        return Examples(data, next(self.model.net.parameters()).device)
-
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
         """Batches of the examples to use, and the factor that scales their sums up to the whole data set."""
         chosen = None if subset is None else draw.subset(len(examples), subset)
@@ -232,7 +232,7 @@ class Evidence:
 
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
         """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
-        names = [name for layer in self._layers() for name in layer.parameter_names]
+        names = [name for layer in curvature.over() for name in layer.parameter_names]
         weights = dict(self.model.net.named_parameters())
         chosen = {name: weights[name].detach() for name in names}
         count = sum(weight.numel() for weight in chosen.values())

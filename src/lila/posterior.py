@@ -19,6 +19,7 @@ from torch import Tensor
 from lila.choices import choose
 from lila.curvature import Samples, Structure, record
 from lila.curvature.structure import jacobian
+from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from lila.prior import GaussianPrior
@@ -77,11 +78,17 @@ class Posterior:
             samples: of f, for "monte-carlo".
             generator: of these samples.
         """
+        chosen = choose(Link, link, "link")
         mean, covariance = self.outputs(x)
         if isinstance(self.likelihood, Gaussian):
             return mean
-        squash = _SQUASH[type(self.likelihood)]
-        if choose(Link, link, "link") is Link.PROBIT:
+        squash = _SQUASH.get(type(self.likelihood))
+        if squash is None:
+            raise ArgumentError(
+                f"There is no predictive for a {type(self.likelihood).__name__}. Make your own from outputs(x), the "
+                "mean and covariance of the network's outputs."
+            )
+        if chosen is Link.PROBIT:
             return squash(mean / (1 + pi / 8 * covariance.diagonal(dim1=1, dim2=2)).sqrt())
         z = torch.randn(samples, *mean.shape, dtype=mean.dtype, generator=generator).to(mean.device)
         drawn = mean + torch.einsum("bce,sbe->sbc", _root(covariance), z)
@@ -89,7 +96,8 @@ class Posterior:
 
     def variance(self, x: Tensor) -> Tensor:
         """Variance of real targets, (b, c): that of the outputs plus the observation noise; `Gaussian` only."""
-        assert isinstance(self.likelihood, Gaussian), "only real targets have a variance of their own"
+        if not isinstance(self.likelihood, Gaussian):
+            raise ArgumentError("Only real targets (a Gaussian likelihood) have a variance; see predict and outputs.")
         return self.outputs(x)[1].diagonal(dim1=1, dim2=2) + self.likelihood.sigma.detach() ** 2
 
     @torch.no_grad()

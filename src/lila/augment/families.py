@@ -57,8 +57,7 @@ class LieImages(LieFamily):
                 f"have shape {tuple(x.shape)}. Grey images need a channel dimension: x.unsqueeze(1)."
             )
         self.check_noise(x, noise)
-        inverse = torch.linalg.matrix_exp(-self.algebra(noise))  # exp(M)^-1 = exp(-M)
-        return warp(x, inverse, self.padding)
+        return warp(x, self.elements(-noise), self.padding)
 
 
 class Affine2d(LieImages):

@@ -118,6 +118,10 @@ class LieFamily(Augmentation):
         coefficients = noise * self.limited_ranges()
         return torch.einsum("bsk,kij->bsij", coefficients, self.generators.to(coefficients.dtype))
 
+    def elements(self, noise: Tensor) -> Tensor:
+        """Group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d); those of -noise are their inverses."""
+        return torch.linalg.matrix_exp(self.algebra(noise))
+
     @property
     def ranges(self) -> Mapping[str, float]:
         return dict(zip(self.names, self.limited_ranges().detach().abs().tolist(), strict=True))
@@ -147,10 +151,6 @@ class LiePoints(LieFamily):
     Generators of size d act on points in R^d; generators of size d + 1 act on them in homogeneous coordinates, so that
     they may translate too.
     """
-
-    def elements(self, noise: Tensor) -> Tensor:
-        """Group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d)."""
-        return torch.linalg.matrix_exp(self.algebra(noise))
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_noise(x, noise)

@@ -51,19 +51,19 @@ class KronBlock:
         """Eigenvalues and eigenvectors of A / M and of G."""
         return eigh(self.A / max(self.positions, 1.0)), eigh(self.G)
 
-    def eigenvalues(self) -> Tensor:
-        """Eigenvalues lambda_i mu_j of H, shape (r, i, j)."""
+    def eigenvalues(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has a single precision delta."""
         (lam, _), (mu, _) = self.eigen
-        return lam[:, :, None] * mu[:, None, :]
+        return lam[:, :, None] * mu[:, None, :] + precisions[self.layer.parameter_names[0]]
 
     def as_matrices(self, rows: Tensor) -> Tensor:
         """Rows (n, r, o, d) over the layer's weights as matrices whose rows G acts on and whose columns A acts on."""
         return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
 
-    def cotangent(self, delta: Tensor) -> "KronBlock":
-        """P_A and P_G for a scalar prior precision."""
+    def cotangent(self, precisions: Mapping[str, Tensor]) -> "KronBlock":
+        """P_A and P_G."""
         (lam, V), (mu, U) = self.eigen
-        inverse = 1 / (self.eigenvalues() + delta)  # (r, i, j)
+        inverse = self.eigenvalues(precisions).reciprocal()  # (r, i, j)
         c = torch.einsum("rj,rij->ri", mu, inverse)
         e = torch.einsum("ri,rij->rj", lam, inverse)
         P_A = (V * c[:, None, :]) @ V.mT / max(self.positions, 1.0)
@@ -129,22 +129,18 @@ class Kron(Structure):
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
         """Sum over layers and eigenvalues of log(lambda_i mu_j + delta) (eq. kfac_logdet_eig)."""
-        logs = [
-            (block.eigenvalues() + layer_precision(block.layer, precisions)).log().sum(dtype=torch.float64)
-            for block in self.blocks
-        ]
-        return torch.stack(logs).sum()
+        return torch.stack([b.eigenvalues(precisions).log().sum(dtype=torch.float64) for b in self.blocks]).sum()
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
-            return type(self)(tuple(b.cotangent(layer_precision(b.layer, precisions)) for b in self.blocks))
+            return type(self)(tuple(block.cotangent(precisions) for block in self.blocks))
 
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
         rooted = []
         for block, J in zip(self.blocks, rows, strict=True):
             (_, V), (_, U) = block.eigen
             rotated = U.mT @ block.as_matrices(J) @ V  # (n, r, j, i)
-            scale = (block.eigenvalues() + layer_precision(block.layer, precisions)).rsqrt().mT
+            scale = block.eigenvalues(precisions).rsqrt().mT
             rooted.append((rotated * scale).flatten(1))
         return torch.cat(rooted, dim=1)
 
@@ -152,7 +148,7 @@ class Kron(Structure):
         drawn = []
         for block, part in zip(self.blocks, as_blocks(z, self.over()), strict=True):
             (_, V), (_, U) = block.eigen
-            scale = (block.eigenvalues() + layer_precision(block.layer, precisions)).rsqrt().mT
+            scale = block.eigenvalues(precisions).rsqrt().mT
             drawn.append((U @ (block.as_matrices(part) * scale) @ V.mT).reshape(part.shape))
         return tuple(drawn)
 
@@ -173,11 +169,6 @@ class Kron(Structure):
 def second_moment(x: Tensor) -> Tensor:
     """sum_n sum_t x x' per group: (b, t, r, i) to (r, i, i)."""
     return torch.einsum("btri,btrj->rij", x, x)
-
-
-def layer_precision(layer: Layer, precisions: Mapping[str, Tensor]) -> Tensor:
-    """The one prior precision of a layer's block."""
-    return precisions[str(layer.weight or layer.bias)]
 
 
 def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,7 +76,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the state by name, not copied."""
-        named = {name: tensor.detach() for name, tensor in self._parameters()}
+        named = {name: tensor.detach() for name, tensor in self._of_modules()}
         for name, optimiser in self.optimisers.items():
             for position, parameter in enumerate(_optimised(optimiser)):
                 for key, value in optimiser.state.get(parameter, {}).items():
@@ -87,7 +87,7 @@ class State:
     @torch.no_grad()
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Put tensors back that came from `tensors`; checks all before it changes any."""
-        current = dict(self._parameters())
+        current = dict(self._of_modules())
         for name, tensor in current.items():
             if name not in tensors:
                 raise ArgumentError(f"The saved state has no {name!r}: it belongs to another network or augmentation.")
@@ -108,7 +108,8 @@ class State:
                         for key, value in saved.items()
                     }
 
-    def _parameters(self) -> Iterator[tuple[str, Tensor]]:
+    def _of_modules(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and buffers of all modules."""
         modules: dict[str, nn.Module] = {
             "net": self.model.net,
             "augmentation": self.model.augmentation,
