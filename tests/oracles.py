@@ -267,15 +267,24 @@ def precision_vector(case: Case, prior: lila.GaussianPrior) -> Tensor:
     return torch.cat([delta.expand(weights[name].shape).flatten() for name, delta in prior.precisions().items()])
 
 
-def terms(case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn") -> tuple[Tensor, ...]:
-    """The three terms of eq. aug_laplace_ggn, differentiable in every hyperparameter."""
+def views_as_examples(case: Case) -> Case:
+    """The plain network on all views, each with its example's target."""
+    plain = lila.InvariantModel(case.net, lila.Compose(), samples=1)
+    y = case.y.repeat_interleave(case.model.samples, 0)
+    return Case(plain, case.likelihood, case.views().flatten(0, 1), y, case.draw)
+
+
+def terms(
+    case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn", weight: float = 1.0
+) -> tuple[Tensor, ...]:
+    """The three terms of eq. aug_laplace_ggn, differentiable in every hyperparameter; examples count `weight` each."""
     weights = trainable(case.net)
     theta = torch.cat([w.flatten() for w in weights.values()])
     delta = precision_vector(case, prior)
     f = torch.stack([average_output(case.net, views, weights) for views in case.views()])
-    log_likelihood = case.likelihood.log_prob(f, case.y).sum()
+    log_likelihood = weight * case.likelihood.log_prob(f, case.y).sum()
     log_prior = torch.distributions.Normal(0.0, delta.rsqrt()).log_prob(theta).sum()
-    H = curvature_matrix(case, structure, curvature) + torch.diag(delta)
+    H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
     log_det = -0.5 * (torch.linalg.slogdet(H).logabsdet - len(theta) * log(2 * pi))
     return log_likelihood, log_prior, log_det
 

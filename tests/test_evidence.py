@@ -28,6 +28,21 @@ def test_each_term_is_the_oracles(network: str, structure: str, samples: int, ki
     assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, evidence.prior, structure, kind))
 
 
+@pytest.mark.parametrize("kind", ["ggn", "ef"])
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_standard_data_augmentation_counts_each_view_as_a_part_of_an_example(structure: str, kind: str) -> None:
+    case = make_case("cnn")
+    evidence = case.evidence(structure, kind, average="log-likelihood", microbatch=2)
+    estimate = evidence.estimate(case.data, case.draw)
+    expected = oracles.terms(oracles.views_as_examples(case), evidence.prior, structure, kind, 1 / case.model.samples)
+    assert_terms_close(estimate, expected)
+    parameters = evidence.hyperparameters()
+    gradients = torch.autograd.grad(torch.stack(expected).sum(), list(parameters.values()))
+    found = evidence.gradient(case.data, estimate)
+    for name, gradient in zip(parameters, gradients, strict=True):
+        torch.testing.assert_close(found[name], gradient)
+
+
 @pytest.mark.parametrize("prior", ["scalar", "layerwise", "diagonal"])
 @pytest.mark.parametrize("structure", ["diag", "full"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

@@ -16,7 +16,9 @@ from lila.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
 from lila.training.fit import fit, resume
 from lila.training.run import Run, load
+from lila.training.scores import class_scores
 from lila.training.settings import Settings
+from lila.training.tensorboard import TensorBoard
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,8 @@ __all__ = [
     "Run",
     "Settings",
     "Sharing",
+    "TensorBoard",
+    "class_scores",
     "fit",
     "load",
     "register_rule",

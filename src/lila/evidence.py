@@ -19,7 +19,7 @@ from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.noise import Draw
-from lila.passes import Pass, check_finite, check_model, gather, pull_back
+from lila.passes import Average, Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
 
 
@@ -86,6 +86,8 @@ class Evidence:
             of a gradient with all columns grows with the number of outputs; with probes it does not.
         layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
             being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
+        average: "function" for the invariant network; "log-likelihood" for standard data augmentation, whose
+            likelihood the paper shows to be flawed, to compare with.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Evidence:
         gradient_probes: int | None = None,
         microbatch: int = 128,
         layers: str | LayersName = "all",
+        average: str | Average = "function",
     ) -> None:
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
@@ -108,6 +111,7 @@ class Evidence:
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
         self.layers = choose(LayersName, layers, "choice of layers")
+        self.average = choose(Average, average, "average")
         self._check_prior(prior)
         self._layers()  # says at once what is wrong with the network
 
@@ -222,7 +226,7 @@ class Evidence:
                 )
 
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
-        return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw)
+        return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw, self.average)
 
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
         """Batches of the examples to use, and the factor that scales their sums up to the whole data set."""

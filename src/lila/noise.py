@@ -32,6 +32,7 @@ class Stream(IntEnum):
     PROBES = 1
     SUBSET = 2
     SHUFFLE = 3
+    DATA = 4
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
@@ -81,9 +82,11 @@ class Draw:
         )
         return words.flatten(1)[:, :count].reshape(len(index), *shape)
 
-    def uniform(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Uniform noise on [-1, 1] for the augmentation, of shape (len(index), *shape)."""
-        words = self.words(index, shape, Stream.AUGMENTATION)
+    def uniform(
+        self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype, stream: Stream = Stream.AUGMENTATION
+    ) -> Tensor:
+        """Uniform noise on [-1, 1], for the augmentation unless said otherwise, of shape (len(index), *shape)."""
+        words = self.words(index, shape, stream)
         return ((words.double() + 0.5) / 2**31 - 1).to(dtype)
 
     def signs(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -4,11 +4,14 @@ Both see a batch through the same eyes, `Pass.batch`; the second with a graph. M
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import sqrt
 
 import torch
 from torch import Tensor
 
+from lila.augment.compose import Compose
 from lila.curvature import Layer, Roots, Structure, record
 from lila.curvature.audit import audit
 from lila.data.examples import Batch
@@ -16,6 +19,16 @@ from lila.errors import DataError, NumericalError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.noise import Draw
+
+
+class Average(StrEnum):
+    """What is averaged over the samples of an example."""
+
+    FUNCTION = "function"
+    """The network's output, which makes an invariant network: log p(y | 1/S sum_s f(x_s))."""
+    LOG_LIKELIHOOD = "log-likelihood"
+    """Standard data augmentation: 1/S sum_s log p(y | f(x_s)), the lower bound that method.tex argues against. Each
+    view counts as 1/S of an example."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,7 @@ class Pass:
         structure: of the curvature.
         roots: which columns make up the curvature.
         draw: the noise.
+        average: what is averaged over the samples of an example.
     """
 
     model: InvariantModel
@@ -37,16 +51,31 @@ class Pass:
     structure: type[Structure]
     roots: Roots
     draw: Draw
+    average: Average = Average.FUNCTION
 
     def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
         """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
+        if self.average is Average.FUNCTION:
+            return self._examples(batch, differentiable, weight=1.0)
+        plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
+        return plain._examples(self._views(batch, differentiable), differentiable, weight=1 / self.model.samples)
+
+    def _views(self, batch: Batch, differentiable: bool) -> Batch:
+        """The views of a batch as examples of their own, with indices of their own."""
+        samples = self.model.samples
+        with torch.set_grad_enabled(differentiable):
+            views = self.model.views(batch.x, self.model.draw(self.draw, batch.index, batch.x.dtype))
+        index = batch.index[:, None] * samples + torch.arange(samples, device=batch.index.device)
+        return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0))
+
+    def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Structure]:
         noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
         tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
         f = tape.outputs if differentiable else tape.outputs.detach()
         self.likelihood.check_targets(f.shape[1], batch.y)
         with torch.set_grad_enabled(differentiable):
-            log_likelihood = self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
-            columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
+            log_likelihood = weight * self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
+            columns = sqrt(weight) * self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
             return log_likelihood, self.structure.of_batch(tape, columns)
 
 

@@ -28,7 +28,7 @@ def test_show_tells_what_a_run_learned(tmp_path: Path) -> None:
     assert done.stdout.rstrip() == run.summary()
     record = json.loads(run_lila("show", str(tmp_path), "--json").stdout)
     assert record["ranges"] == dict(run.ranges)
-    assert record["evidence"]["value"] == run.evidence.value  # type: ignore[union-attr]
+    assert record["evidence"]["value"] == run.evidence.value
     assert record["test"] == run.test
 
 

@@ -1,5 +1,6 @@
 import json
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -50,24 +51,24 @@ def assert_same(one: lila.Run, two: lila.Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "eta_moves", "prior_moves", "has_evidence"),
+    ("method", "eta_moves", "prior_moves"),
     [
-        ("lila", True, True, True),
-        ("non-invariant", False, True, True),
-        ("augerino", True, False, True),
-        ("maximum-likelihood", True, True, True),
-        ("fixed", False, True, True),
-        ("fixed-loss", False, False, False),
-        ("last-layer", True, True, True),
+        ("lila", True, True),
+        ("non-invariant", False, True),
+        ("augerino", True, False),
+        ("maximum-likelihood", True, True),
+        ("fixed", False, True),
+        ("fixed-loss", False, True),
+        ("last-layer", True, True),
     ],
 )
-def test_each_method_learns_what_it_says(method: str, eta_moves: bool, prior_moves: bool, has_evidence: bool) -> None:
+def test_each_method_learns_what_it_says(method: str, eta_moves: bool, prior_moves: bool) -> None:
     made = run(method)
     assert len(made.history) == QUICK["epochs"]
     first, last = made.history[0], made.history[-1]
     assert (first["ranges"] != last["ranges"]) == eta_moves
     assert (first["precisions"] != last["precisions"]) == prior_moves
-    assert (made.evidence is not None) == has_evidence
+    assert isfinite(made.evidence.value)
     assert method in made.summary()
     if method == "non-invariant":
         assert made.model.samples == 1
@@ -114,7 +115,8 @@ def test_augerinos_step_rewards_the_norm_of_eta_and_decays_weights() -> None:
 def test_standard_augmentation_averages_the_log_likelihood() -> None:
     x, y = data()
     net, expected = network().double(), network().double()
-    lila.fit(net, (x.double(), y), lila.Affine2d(init=0.3), method="fixed-loss", **(QUICK | ONE_STEP), lr=0.1)
+    settings = QUICK | ONE_STEP | {"method": "fixed-loss", "lr": 0.1, "precision": 2.0}
+    lila.fit(net, (x.double(), y), lila.Affine2d(init=0.3), **settings)
     augmentation = lila.Affine2d(init=0.3).double()
     noise = Draw(0, 0).uniform(torch.arange(20), (3, 6), torch.float64)
     views = augmentation(x.double(), noise).detach()
@@ -122,7 +124,7 @@ def test_standard_augmentation_averages_the_log_likelihood() -> None:
     loss.backward()
     for found, weight in zip(net.parameters(), expected.parameters(), strict=True):
         assert weight.grad is not None
-        torch.testing.assert_close(found, weight - 0.1 * (weight.grad + 1e-4 * weight))
+        torch.testing.assert_close(found, weight - 0.1 * (weight.grad + 2.0 / 20 * weight))
 
 
 def test_the_first_hyper_step_comes_after_the_burn_in() -> None:
@@ -161,8 +163,6 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(
         lila.fit(network(), data(), lila.Affine2d(), folder=tmp_path, callbacks=[stop], **settings)
     resumed = lila.resume(tmp_path, network(), data(), lila.Affine2d())
     assert_same(whole, resumed)
-    assert resumed.evidence is not None
-    assert whole.evidence is not None
     assert resumed.evidence.value == whole.evidence.value
     assert [without_times(r) for r in resumed.history] == [without_times(r) for r in whole.history]
 

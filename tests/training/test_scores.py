@@ -1,3 +1,5 @@
+from math import log
+
 import pytest
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ def test_class_scores_by_hand() -> None:
     y = torch.tensor([0, 1, 1, 0])
     scores = class_scores(probabilities, y)
     assert scores["accuracy"] == 0.75
+    assert scores["log_likelihood"] == pytest.approx((log(0.9) + log(0.4) + log(0.8) + log(0.7)) / 4)
     assert scores["brier"] == pytest.approx((2 * 0.01 + 2 * 0.36 + 2 * 0.04 + 2 * 0.09) / 4)
     # Each confidence has a bin of its own: gaps 0.1, 0.6, 0.2 and 0.3.
     assert scores["calibration_error"] == pytest.approx((0.1 + 0.6 + 0.2 + 0.3) / 4)

@@ -42,13 +42,12 @@ def _show(folder: str, as_json: bool) -> int:
     if not as_json:
         print(run.summary())
         return 0
-    evidence = None if run.evidence is None else {"value": run.evidence.value, **run.evidence.terms()}
     record = {
         "method": run.settings.method,
         "epochs": len(run.history),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
-        "evidence": evidence,
+        "evidence": {"value": run.evidence.value, **run.evidence.terms()},
         "test": run.test,
     }
     print(json.dumps(record, indent=2))

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from lila.augment.base import Augmentation
@@ -25,7 +26,6 @@ from lila.prior import GaussianPrior
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.interruption import saved_on_interruption
-from lila.training.methods import Average
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
@@ -46,6 +46,7 @@ def fit(
     folder: str | Path | None = None,
     callbacks: Iterable[Callback] = (),
     progress: str = "auto",
+    device: str | torch.device | None = None,
     settings: Settings | None = None,
     **changes: Any,
 ) -> Run:
@@ -61,11 +62,12 @@ def fit(
         callbacks: functions that get the record of each epoch.
         progress: "live" for a table that is renewed each epoch, "lines" for a line each, "silent", or "auto" for a
             table in a terminal and lines elsewhere.
+        device: where to train; the network is moved there. Where the network is if None.
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
     settings = Settings.from_dict(asdict(settings or Settings()) | changes)
-    state = _new_state(net, augmentation, likelihood or Categorical(), settings, data)
+    state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     if settings.microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
         trial = _evidence(state, replace(settings, microbatch=1))
@@ -90,6 +92,7 @@ def resume(
     test: Data | None = None,
     callbacks: Iterable[Callback] = (),
     progress: str = "auto",
+    device: str | torch.device | None = None,
 ) -> Run:
     """Go on with a run that was interrupted, as if it had not been.
 
@@ -102,10 +105,11 @@ def resume(
         test: as in `fit`.
         callbacks: as in `fit`.
         progress: as in `fit`.
+        device: as in `fit`.
     """
     folder = Path(folder)
     settings = read_settings(folder)
-    state = _new_state(net, augmentation, likelihood or Categorical(), settings, data)
+    state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
         state.load_tensors(tensors)
@@ -138,9 +142,7 @@ def _train(
             for callback in (tell, *callbacks):
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
-    final = None
-    if settings.how.average is Average.FUNCTION:
-        final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
+    final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
     scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch)
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
@@ -160,6 +162,7 @@ def _evidence(state: State, settings: Settings) -> Evidence:
         settings.gradient_probes,
         settings.microbatch,
         settings.how.layers,
+        settings.how.average,
     )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from lila.passes import Average
+
 
 class By(Enum):
     """What a group of hyperparameters is learned by."""
@@ -13,15 +15,6 @@ class By(Enum):
     """The training loss, together with the weights, batch by batch."""
     NOTHING = "nothing"
     """It stays as it is."""
-
-
-class Average(Enum):
-    """What is averaged over the samples of an example."""
-
-    FUNCTION = "function"
-    """The network's output, which makes an invariant network: log p(y | 1/S sum_s f(x_s))."""
-    LOG_LIKELIHOOD = "log-likelihood"
-    """Standard data augmentation: 1/S sum_s log p(y | f(x_s)). It has no evidence: see the paper's method.tex."""
 
 
 class MethodName(StrEnum):
@@ -65,8 +58,6 @@ METHODS: dict[MethodName, Method] = {
     MethodName.AUGERINO: Method(eta=By.LOSS, prior=By.NOTHING, rewards_eta=True, decays_weights=True),
     MethodName.MAXIMUM_LIKELIHOOD: Method(eta=By.LOSS, prior=By.EVIDENCE),
     MethodName.FIXED: Method(eta=By.NOTHING, prior=By.EVIDENCE),
-    MethodName.FIXED_LOSS: Method(
-        eta=By.NOTHING, prior=By.NOTHING, average=Average.LOG_LIKELIHOOD, decays_weights=True
-    ),
+    MethodName.FIXED_LOSS: Method(eta=By.NOTHING, prior=By.EVIDENCE, average=Average.LOG_LIKELIHOOD),
     MethodName.LAST_LAYER: Method(eta=By.EVIDENCE, prior=By.EVIDENCE, layers="last"),
 }

@@ -10,9 +10,10 @@ from torch import nn
 from lila.architecture import build, describe
 from lila.augment.base import Augmentation
 from lila.errors import ArgumentError
-from lila.evidence import Terms
+from lila.evidence import Estimate, Terms
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
+from lila.posterior import Posterior
 from lila.prior import GaussianPrior
 from lila.training.checkpoint import (
     CHECKPOINT,
@@ -41,8 +42,7 @@ class Run:
         likelihood: of the targets.
         prior: over the weights.
         history: one record per epoch.
-        evidence: the final estimate with its terms; None for a method that has no evidence. Of a run that was just
-            trained it also holds the curvature.
+        evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
         shape: of one input.
     """
@@ -52,7 +52,7 @@ class Run:
     likelihood: Likelihood
     prior: GaussianPrior
     history: list[dict[str, Any]] = field(repr=False)
-    evidence: Terms | None
+    evidence: Terms
     test: dict[str, float] | None
     shape: tuple[int, ...]
 
@@ -67,15 +67,25 @@ class Run:
         readable = self.model.augmentation.readable_ranges(self.shape)
         width = max(map(len, readable), default=0)
         lines += [f"  {name:<{width}}  {text}" for name, text in readable.items()]
-        if self.evidence is not None:
-            e = self.evidence
-            lines.append(
-                f"  evidence {e.value:.1f} nats = {e.log_likelihood:.1f} log-likelihood {e.log_prior:+.1f} log prior "
-                f"{e.log_det:+.1f} log-determinant"
-            )
+        e = self.evidence
+        lines.append(
+            f"  evidence {e.value:.1f} nats = {e.log_likelihood:.1f} log-likelihood {e.log_prior:+.1f} log prior "
+            f"{e.log_det:+.1f} log-determinant"
+        )
         if self.test is not None:
             lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
         return "\n".join(lines)
+
+    @property
+    def posterior(self) -> Posterior:
+        """The Laplace posterior over the weights, from the factors of the final estimate of the evidence."""
+        if not isinstance(self.evidence, Estimate):
+            raise ArgumentError(
+                "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
+                "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
+                "evidence = lila.Evidence(run.model, run.likelihood, run.prior)."
+            )
+        return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 
     def save(self, folder: str | Path) -> None:
         """Write the run to a folder, from which `lila.load` reads it."""
@@ -89,7 +99,7 @@ class Run:
 
     def write_result(self, folder: Path) -> None:
         """Write what the run reports beside its checkpoint."""
-        evidence = None if self.evidence is None else self.evidence.terms()
+        evidence = self.evidence.terms()
         write_json(folder / RESULT, {"evidence": evidence, "test": self.test, "shape": list(self.shape)})
 
 
@@ -125,8 +135,8 @@ def load(
     model = InvariantModel(made_net, made_augmentation, description["samples"]).to(dtype)
     state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {}, epoch, history)
     state.load_tensors(tensors)
-    evidence = None if result["evidence"] is None else Terms(**result["evidence"])
-    return Run(settings, model, made_likelihood, state.prior, history, evidence, result["test"], tuple(result["shape"]))
+    evidence, shape = Terms(**result["evidence"]), tuple(result["shape"])
+    return Run(settings, model, made_likelihood, state.prior, history, evidence, result["test"], shape)
 
 
 def _given_or_built(given: M | None, description: dict[str, Any] | None, what: str) -> M:

@@ -26,19 +26,22 @@ def evaluate(model: InvariantModel, likelihood: Likelihood, data: Data, batch: i
     model.train(was_training)
     f, y = torch.cat(outputs), torch.cat(targets)
     likelihood.check_targets(f.shape[1], y)
-    scores = {"log_likelihood": float(likelihood.log_prob(f, y).mean())}
-    if isinstance(likelihood, Categorical):
-        scores |= class_scores(f.softmax(1), y)
-    return scores
+    scores = class_scores(f.softmax(1), y) if isinstance(likelihood, Categorical) else {}
+    return scores | {"log_likelihood": float(likelihood.log_prob(f, y).mean())}  # from logits, which cannot underflow
 
 
 def class_scores(probabilities: Tensor, y: Tensor) -> dict[str, float]:
-    """Accuracy, expected calibration error and Brier score of class probabilities, shape (n, c)."""
+    """How good class probabilities (n, c) are, those of `Posterior.predict` say, for the true classes y.
+
+    Returns:
+        Per example: "accuracy", "log_likelihood", "calibration_error" (expected, 15 bins) and "brier".
+    """
     confidence, predicted = probabilities.max(1)
     correct = (predicted == y).to(probabilities.dtype)
     one_hot = torch.nn.functional.one_hot(y, probabilities.shape[1])
     return {
         "accuracy": float(correct.mean()),
+        "log_likelihood": float(probabilities.gather(1, y[:, None]).log().mean()),
         "calibration_error": calibration_error(confidence, correct),
         "brier": float((probabilities - one_hot).square().sum(1).mean()),
     }

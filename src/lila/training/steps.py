@@ -12,7 +12,8 @@ from lila.errors import NumericalError
 from lila.evidence import Estimate, Evidence
 from lila.likelihood import Categorical
 from lila.noise import Draw
-from lila.training.methods import Average, By
+from lila.passes import Average
+from lila.training.methods import By
 from lila.training.settings import Settings
 from lila.training.state import State
 
