@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lila import augment, layers, likelihood
+from lila import augment, layers, likelihood, models
 from lila.augment.compose import Compose
 from lila.errors import DataError
 
@@ -29,6 +29,9 @@ _OWN: dict[str, type[nn.Module]] = {
         likelihood.Bernoulli,
         likelihood.Categorical,
         likelihood.Gaussian,
+        models.FixupResNet,
+        models.ViT,
+        models.WideFixupResNet,
     )
 }
 
@@ -42,11 +45,11 @@ def describe(module: nn.Module) -> Description | None:
         parts = module.parts if isinstance(module, Compose) else module
         children = {key: describe(child) for key, child in parts.named_children()}
         return None if None in children.values() else {"class": name, "children": children}
-    if any(True for _ in module.children()):
-        return None
     if name in _OWN:
         own: dict[str, Any] | None = getattr(module, "arguments", dict)()
         return None if own is None else {"class": name, "arguments": own}
+    if any(True for _ in module.children()):
+        return None
     description = {"class": name, "arguments": _arguments(module)}
     return description if _makes(description, module) else None
 

@@ -1,0 +1,181 @@
+"""A data set made ready for training: read, reduced to a subset, transformed, and scaled."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from lila.choices import check_count, choose
+from lila.data.examples import Data
+from lila.data.images import ImageSet
+from lila.data.read import Reading, read
+from lila.data.transformed import VersionName, transformed
+from lila.errors import ArgumentError
+from lila.memory import available_bytes
+from lila.noise import Draw
+
+_CHUNK = 500
+_SCALED_BY = 5000  # training images from which means and deviations are computed, at most
+_SHARE = 0.25  # of the free memory that a data set may take before it is streamed from its files
+
+
+class ScalingName(StrEnum):
+    """How pixels are scaled."""
+
+    AUTO = "auto"
+    """Grey images to [0, 1], colour images standardised, which is what the paper does for its data sets."""
+    UNIT = "unit"
+    """To [0, 1]."""
+    STANDARD = "standard"
+    """To mean 0 and variance 1 per channel, over the training images."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x' = (x - mean) / std, per channel.
+
+    Attributes:
+        mean: per channel.
+        std: per channel.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Scale images (b, c, h, w)."""
+        mean, std = (images.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
+        return (images - mean) / std
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that makes a task out of a data set.
+
+    Attributes:
+        source: a name or a path, as `lila.data.read.read` takes it.
+        transform: which of the paper's transformed versions: "original", "partially-rotated", "fully-rotated",
+            "translated" or "scaled".
+        subset: this many random training images; all if None.
+        size: (height, width) to which the images of a folder are resized; None if all have the same.
+        test_share: of the images, if they are not parted into training and test.
+        scaling: "auto", "unit" or "standard".
+        seed: of the split, the subset and the transformation.
+    """
+
+    source: str
+    transform: str = "original"
+    subset: int | None = None
+    size: tuple[int, int] | None = None
+    test_share: float = 0.2
+    scaling: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choose(VersionName, self.transform, "transformed version")
+        choose(ScalingName, self.scaling, "scaling")
+        check_count("subset", self.subset, optional=True)
+        for side in self.size or ():
+            check_count("size", side)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data made ready for `lila.fit`.
+
+    Attributes:
+        recipe: how it was made.
+        train: the training data.
+        test: the test data.
+        shape: (channels, height, width) of an image.
+        classes: names of the classes, by number.
+        scaling: of the pixels.
+        examples: numbers of training and test images.
+    """
+
+    recipe: Recipe
+    train: Data
+    test: Data
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...]
+    scaling: Scaling
+    examples: tuple[int, int]
+
+
+def load_data(recipe: Recipe, data_dir: Path | None = None, in_memory: bool | None = None, workers: int = 0) -> Task:
+    """Make a task.
+
+    Args:
+        recipe: from what, and how.
+        data_dir: where data sets known by name are; LILA_DATA or the user's own if None.
+        in_memory: whether to hold all images in memory, or to read them from their files in each pass; None decides by
+            their size. It does not change the result.
+        workers: processes that read images, if they are not in memory.
+    """
+    data = read(recipe.source, data_dir, Reading(recipe.size, recipe.test_share, recipe.seed))
+    chosen = torch.arange(len(data.train))
+    if recipe.subset is not None:
+        if recipe.subset > len(chosen):
+            raise ArgumentError(
+                f"A subset of {recipe.subset} training images was asked for, but there are {len(chosen)}."
+            )
+        chosen = Draw(recipe.seed).subset(len(chosen), recipe.subset)
+    scaling = _scaling(recipe, data.train, chosen)
+    train = PreparedImages(data.train.take(chosen), chosen, recipe, 0, scaling)
+    test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, 1, scaling)
+    if in_memory is None:
+        in_memory = 4 * (len(train) + len(test)) * _pixels(data.train) < _SHARE * available_bytes(torch.device("cpu"))
+    made: list[Data] = [
+        part.tensors() if in_memory else DataLoader(part, batch_size=1, num_workers=workers) for part in (train, test)
+    ]
+    return Task(recipe, made[0], made[1], data.train.shape, data.classes, scaling, (len(train), len(test)))
+
+
+class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
+    """Images that are transformed and scaled when they are asked for, always in the same way.
+
+    Args:
+        images: as they were read.
+        index: their indices in the whole data set, which fix how each is transformed.
+        recipe: says the transformation and the seed.
+        part: of the data set: 0 for training, 1 for test.
+        scaling: of the pixels.
+    """
+
+    def __init__(self, images: ImageSet, index: Tensor, recipe: Recipe, part: int, scaling: Scaling) -> None:
+        self.images, self.index, self.recipe, self.part, self.scaling = images, index, recipe, part, scaling
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        return self._batch(torch.tensor([i]))[0], self.images.labels[i]
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """All images and labels."""
+        chunks = torch.arange(len(self)).split(_CHUNK)
+        return torch.cat([self._batch(chunk) for chunk in chunks]), self.images.labels
+
+    def _batch(self, i: Tensor) -> Tensor:
+        recipe = self.recipe
+        moved = transformed(self.images.images(i), self.index[i], recipe.transform, recipe.seed, self.part)
+        return self.scaling(moved)
+
+
+def _scaling(recipe: Recipe, images: ImageSet, chosen: Tensor) -> Scaling:
+    channels = images.shape[0]
+    name = choose(ScalingName, recipe.scaling, "scaling")
+    if name is ScalingName.UNIT or (name is ScalingName.AUTO and channels == 1):
+        return Scaling((0.0,) * channels, (1.0,) * channels)
+    some = chosen if len(chosen) <= _SCALED_BY else chosen[Draw(recipe.seed, 1).subset(len(chosen), _SCALED_BY)]
+    by_channel = images.images(some).transpose(0, 1).flatten(1).double()
+    std = by_channel.std(1)
+    return Scaling(tuple(by_channel.mean(1).tolist()), tuple(std.where(std > 0, 1.0).tolist()))
+
+
+def _pixels(images: ImageSet) -> int:
+    channels, height, width = images.shape
+    return channels * height * width
