@@ -1,5 +1,6 @@
 """How much memory there is, and how to say it."""
 
+import ctypes
 import re
 import sys
 
@@ -8,6 +9,7 @@ import torch
 
 from lila.errors import ArgumentError
 
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -29,6 +31,26 @@ def peak_bytes(device: torch.device) -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def keep_heap() -> bool:
+    """Let glibc keep the memory of freed tensors for the next ones, in place of giving it back to the kernel each time.
+
+    Large tensors are otherwise mapped anew at every allocation, and the page faults of their first use can cost more
+    than the computation. The peak of memory stays the same, but the process does not shrink below it. The command line
+    calls this at its start; in a program of your own it is for you to decide. The variables MALLOC_MMAP_THRESHOLD_ and
+    MALLOC_TRIM_THRESHOLD_ do the same from outside.
+
+    Returns:
+        Whether it could be done: only glibc has it.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    most = 2**31 - 1  # the largest value of its argument, a C int
+    return bool(mallopt(_M_MMAP_THRESHOLD, most)) and bool(mallopt(_M_TRIM_THRESHOLD, most))
 
 
 def readable_bytes(count: float) -> str:

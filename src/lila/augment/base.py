@@ -44,6 +44,11 @@ class Augmentation(nn.Module, ABC):
         """The learned ranges in a person's units, for inputs of the given shape (without the batch dimension)."""
         return {name: f"±{value:.3g}" for name, value in self.ranges.items()}
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Each range as a share, in [0, 1], of a very large one; for bars in tables."""
+        return {name: min(value, 1.0) for name, value in self.ranges.items()}
+
     def saturate_(self) -> None:
         """Bring parameters that left their sensible range back to its border; called after each hyper-step."""
 

@@ -50,6 +50,10 @@ class Compose(Augmentation):
     def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
         return self._merged([part.readable_ranges(shape) for part in self._parts()])
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        return self._merged([part.shares for part in self._parts()])
+
     def saturate_(self) -> None:
         for part in self._parts():
             part.saturate_()

@@ -129,6 +129,11 @@ class LieFamily(Augmentation):
     def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
         return {name: unit(value, shape) for (name, value), unit in zip(self.ranges.items(), self._units, strict=True)}
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        large = [limit if isfinite(limit) else 1.0 for limit in self._limits]
+        return {name: min(value / most, 1.0) for (name, value), most in zip(self.ranges.items(), large, strict=True)}
+
     @torch.no_grad()
     def saturate_(self) -> None:
         """Put each eta whose range exceeds its generator's limit back to that limit, so that it can still move."""

@@ -1,54 +1,82 @@
-"""The command line. Torch is imported only by what needs it, so that help and version answer at once."""
+"""The command line. What a command needs is imported when it runs, so that help and version answer at once.
+
+Exit codes: see `EXIT_CODES`; 0 is success, 2 also a wrong use of the command line, 130 and 143 an interruption by
+Ctrl-C or SIGTERM, after which `lila resume` goes on.
+"""
 
 import argparse
-import json
+import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+COMMANDS: dict[str, str] = {
+    "train": "learn invariances from images",
+    "resume": "go on with a run that was interrupted",
+    "show": "what a run learned",
+    "predict": "classes of images, by a run's network",
+    "export": "the learned augmentation for other libraries",
+    "data": "the data sets known by name",
+    "models": "the networks known by name",
+    "completion": "a script that completes commands in a shell",
+}
+
+EXIT_CODES = {
+    "ArgumentError": 2,
+    "DataError": 3,
+    "ModelError": 4,
+    "MemoryBudgetError": 5,
+    "NumericalError": 6,
+    "CheckpointError": 7,
+}
+"""Exit code by class of error; any other error of lila's is 1."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `lila`; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = make_parser(next((name for name in given if name in COMMANDS), None)).parse_args(given)
+    if chosen.command is None:
+        make_parser(None).print_help()
+        return 0
+    from lila.errors import LilaError
+
+    try:
+        code: int = importlib.import_module(f"lila.cli.{chosen.command}").run(chosen)
+        sys.stdout.flush()
+        return code
+    except LilaError as error:
+        print(f"lila: {error}", file=sys.stderr)
+        return next((EXIT_CODES[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in EXIT_CODES), 1)
+    except KeyboardInterrupt:
+        print("lila: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def make_parser(command: str | None, whole: bool = False) -> argparse.ArgumentParser:
+    """The parser of all commands, with the options of one of them, or of the whole."""
     parser = argparse.ArgumentParser(
         prog="lila",
         description="Learn which transformations of the input leave the output unchanged, and how far.",
+        epilog="first steps: lila train digits --transform partially-rotated; lila COMMAND --help tells more",
     )
     parser.add_argument("--version", action="version", version=f"lila {version('lila-torch')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    show = commands.add_parser(
-        "show",
-        help="what a run learned",
-        description="What a run learned: ranges in a person's units, evidence by term, test scores.",
-        epilog="example: lila show runs/first",
-    )
-    show.add_argument("run", help="folder of a run, as given to lila.fit(folder=...) or run.save(...)")
-    show.add_argument("--json", action="store_true", help="print JSON instead of text")
-    chosen = parser.parse_args(arguments)
-    if chosen.command is None:
-        parser.print_help()
-        return 0
-    return _show(chosen.run, chosen.json)
-
-
-def _show(folder: str, as_json: bool) -> int:
-    from lila.errors import LilaError
-    from lila.training.run import load
-
-    try:
-        run = load(folder)
-    except LilaError as error:
-        print(f"lila: {error}", file=sys.stderr)
-        return 1
-    if not as_json:
-        print(run.summary())
-        return 0
-    record = {
-        "method": run.settings.method,
-        "epochs": len(run.history),
-        "ranges": dict(run.ranges),
-        "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
-        "evidence": {"value": run.evidence.value, **run.evidence.terms()},
-        "test": run.test,
-    }
-    print(json.dumps(record, indent=2))
-    return 0
+    for name, about in COMMANDS.items():
+        if whole or name == command:
+            module = importlib.import_module(f"lila.cli.{name}")
+            made = commands.add_parser(
+                name,
+                help=about,
+                description=module.__doc__,
+                epilog=module.EXAMPLES,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            module.add_arguments(made)
+        else:
+            commands.add_parser(name, help=about)
+    return parser

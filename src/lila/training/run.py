@@ -31,6 +31,8 @@ from lila.training.state import State
 
 M = TypeVar("M", bound=nn.Module)
 
+_BAR = 24  # characters of the longest bar
+
 
 @dataclass(frozen=True)
 class Run:
@@ -64,9 +66,11 @@ class Run:
     def summary(self) -> str:
         """What was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs"]
-        readable = self.model.augmentation.readable_ranges(self.shape)
-        width = max(map(len, readable), default=0)
-        lines += [f"  {name:<{width}}  {text}" for name, text in readable.items()]
+        augmentation = self.model.augmentation
+        readable, shares = augmentation.readable_ranges(self.shape), augmentation.shares
+        widths = [max(map(len, column), default=0) for column in (readable.keys(), readable.values())]
+        for name, text in readable.items():
+            lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
         e = self.evidence
         lines.append(
             f"  evidence {e.value:.1f} nats = {e.log_likelihood:.1f} log-likelihood {e.log_prior:+.1f} log prior "
@@ -101,6 +105,12 @@ class Run:
         """Write what the run reports beside its checkpoint."""
         evidence = self.evidence.terms()
         write_json(folder / RESULT, {"evidence": evidence, "test": self.test, "shape": list(self.shape)})
+
+
+def bar(share: float) -> str:
+    """A share of 1 as a bar of blocks, to an eighth of a block."""
+    eighths = round(share * _BAR * 8)
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
 def write_description(folder: Path, settings: Settings, model: InvariantModel, likelihood: Likelihood) -> None:

@@ -1,0 +1,62 @@
+"""The public names, and where they are; `__init__.py` imports each when it is first asked for."""
+
+from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
+from .curvature import Rule, Sharing, register_rule
+from .data.task import Recipe, Task, load_data
+from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
+from .evidence import Estimate, Evidence
+from .invariant import InvariantModel
+from .likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from .models import make_model
+from .noise import Draw
+from .posterior import Posterior
+from .prior import GaussianPrior
+from .training.checkpoint import CheckpointError
+from .training.fit import fit, resume
+from .training.run import Run, load
+from .training.scores import class_scores
+from .training.settings import Settings
+from .training.tensorboard import TensorBoard
+
+__version__: str
+
+__all__ = [
+    "Affine2d",
+    "ArgumentError",
+    "Augmentation",
+    "Bernoulli",
+    "Categorical",
+    "CheckpointError",
+    "Compose",
+    "DataError",
+    "Draw",
+    "Estimate",
+    "Evidence",
+    "Gaussian",
+    "GaussianPrior",
+    "Generator",
+    "InvariantModel",
+    "LieImages",
+    "LiePoints",
+    "Likelihood",
+    "LilaError",
+    "MemoryBudgetError",
+    "ModelError",
+    "NumericalError",
+    "Posterior",
+    "Recipe",
+    "Rotation2d",
+    "Rule",
+    "Run",
+    "Settings",
+    "Sharing",
+    "Task",
+    "TensorBoard",
+    "class_scores",
+    "fit",
+    "load",
+    "load_data",
+    "make_model",
+    "register_rule",
+    "resume",
+]

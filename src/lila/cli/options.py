@@ -1,0 +1,79 @@
+"""Options of the command line made from frozen settings, so that a setting is described in one place."""
+
+import argparse
+import re
+from dataclasses import MISSING, Field, fields
+from enum import StrEnum
+from typing import Any
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help texts that keep the line breaks of their examples."""
+
+
+def add_settings(
+    parser: argparse._ArgumentGroup, settings: type, choices: dict[str, type[StrEnum]], leave_out: set[str]
+) -> None:
+    """Add an option for each field of a dataclass; one that is not given leaves no trace in the result.
+
+    Args:
+        parser: to add to.
+        settings: the dataclass, whose docstring describes its fields.
+        choices: the enumerations of fields that are chosen by name.
+        leave_out: fields without an option.
+    """
+    described = attribute_texts(settings)
+    for field in fields(settings):
+        if field.name in leave_out:
+            continue
+        made = parser.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=_reader(field),
+            default=argparse.SUPPRESS,
+            metavar=_metavar(field),
+            help=described[field.name].replace("%", "%%") + _default(field),
+        )
+        if field.name in choices:
+            made.choices = [option.value for option in choices[field.name]]
+            made.metavar = None
+
+
+def given(arguments: argparse.Namespace, settings: type) -> dict[str, Any]:
+    """The options of a dataclass's fields that were given."""
+    return {field.name: getattr(arguments, field.name) for field in fields(settings) if hasattr(arguments, field.name)}
+
+
+def attribute_texts(settings: type) -> dict[str, str]:
+    """What the "Attributes" section of a docstring says of each field."""
+    section = (settings.__doc__ or "").partition("Attributes:\n")[2]
+    entries = re.findall(r"^ {8}(\w+): (.+?)(?=^ {8}\w+: |\Z)", section, flags=re.MULTILINE | re.DOTALL)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """A size from "32" or "24x32" (height x width)."""
+    found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 32, or 24x32 for height x width")
+    return int(found[1]), int(found[2] or found[1])
+
+
+_READERS = {"int": int, "float": float, "str": str, "tuple[int, int]": read_size}
+
+
+def _reader(field: Field[Any]) -> Any:
+    return _READERS[_type_name(field)]
+
+
+def _type_name(field: Field[Any]) -> str:
+    name = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    whole = str(field.type) if "|" in str(field.type) else name
+    return str(whole).removesuffix(" | None")
+
+
+def _metavar(field: Field[Any]) -> str:
+    return {"int": "N", "float": "X", "str": "TEXT", "tuple[int, int]": "SIZE"}[_type_name(field)]
+
+
+def _default(field: Field[Any]) -> str:
+    return "" if field.default in (None, MISSING) else f" [{field.default}]"

@@ -1,0 +1,88 @@
+"""Tell the classes of images by the invariant network of a run, with their probabilities."""
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lila.cli.task import RunTask, open_run
+from lila.data.images import SUFFIXES, ImageFiles, ImageSet
+from lila.errors import DataError
+from lila.files import replaced
+from lila.training.run import Run
+
+EXAMPLES = """examples:
+  lila predict runs/photos new/ > classes.csv
+  lila predict runs/photos one.png two.png --json"""
+
+_BATCH = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lila predict`."""
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument("images", type=Path, nargs="+", help="image files, or folders of them")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    parser.add_argument("--resize", action="store_true", help="resize images of another size than the run's")
+    parser.add_argument("--json", action="store_true", help="JSON instead of CSV")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `lila predict`."""
+    opened, task = open_run(arguments.run)
+    if task is None:
+        raise DataError(f"{arguments.run} was not made by `lila train`: how its images were scaled is not known.")
+    paths = tuple(_image_paths(arguments.images))
+    files = ImageFiles(paths, task.shape[0], task.shape[1:], arguments.resize or task.recipe.size is not None)
+    text = (_json if arguments.json else _csv)(paths, probabilities(opened, task, files), task.classes)
+    if arguments.out is None:
+        sys.stdout.write(text)
+    else:
+        with replaced(arguments.out) as temporary:
+            temporary.write_text(text)
+    return 0
+
+
+@torch.no_grad()
+def probabilities(opened: Run, task: RunTask, files: ImageFiles) -> Tensor:
+    """Class probabilities of images, shape (n, c)."""
+    images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model.eval()
+    batches = torch.arange(len(images)).split(_BATCH)
+    return torch.cat([model(task.scaling(images.images(batch))).softmax(1) for batch in batches])
+
+
+def _image_paths(given: list[Path]) -> Iterator[Path]:
+    for path in given:
+        if not path.exists():
+            raise DataError(f"{path} does not exist.")
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
+        if not found:
+            raise DataError(f"{path} holds no image ({', '.join(sorted(SUFFIXES))}).")
+        yield from found
+
+
+def _csv(paths: tuple[Path, ...], predicted: Tensor, classes: tuple[str, ...]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", "class", "probability", *classes])
+    for path, row in zip(paths, predicted.tolist(), strict=True):
+        writer.writerow([path, classes[row.index(max(row))], f"{max(row):.6g}", *(f"{p:.6g}" for p in row)])
+    return text.getvalue()
+
+
+def _json(paths: tuple[Path, ...], predicted: Tensor, classes: tuple[str, ...]) -> str:
+    rows = [
+        {
+            "file": str(path),
+            "class": classes[row.index(max(row))],
+            "probabilities": dict(zip(classes, row, strict=True)),
+        }
+        for path, row in zip(paths, predicted.tolist(), strict=True)
+    ]
+    return json.dumps(rows, indent=2) + "\n"

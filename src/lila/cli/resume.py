@@ -1,0 +1,44 @@
+"""Go on with a run that was interrupted, from its last checkpoint, as if it had not been."""
+
+import argparse
+import json
+from pathlib import Path
+
+from lila.cli.show import record
+from lila.cli.task import read_task
+from lila.cli.train import device
+from lila.data.task import load_data
+from lila.memory import keep_heap
+from lila.training.fit import resume
+from lila.training.progress import ProgressName
+
+EXAMPLES = """example:
+  lila resume runs/digits"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lila resume`."""
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read images [0]")
+    parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
+    parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `lila resume`."""
+    keep_heap()
+    task = read_task(arguments.run)
+    data = load_data(task.recipe, task.folder(), workers=arguments.workers)
+    task.check(data)
+    made = resume(
+        arguments.run,
+        task.network(),
+        data.train,
+        task.made_augmentation(),
+        test=data.test,
+        progress="silent" if arguments.json else arguments.progress,
+        device=device(arguments.device),
+    )
+    print(json.dumps(record(made), indent=2) if arguments.json else f"\n{made.summary()}")
+    return 0

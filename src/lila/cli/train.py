@@ -1,0 +1,182 @@
+"""Learn which transformations leave the class of an image unchanged, and how far, in one training run.
+
+DATA is a name that `lila data list` shows, or a path: a folder of images per class (with or
+without train/ and test/), IDX files, CIFAR-10's binary version, .npz or .npy arrays, or an
+archive of these. The test part is reported on after the last epoch and used for nothing else.
+A preset fills in what is not given: `quick` learns from at most 2,000 images in minutes,
+`paper` has the paper's settings for this kind of image.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from lila.augment.families import AFFINE_2D
+from lila.augment.parameterisation import ParameterisationName
+from lila.augment.warp import Padding
+from lila.cli.options import add_settings, given
+from lila.cli.presets import PRESETS, Preset, PresetName
+from lila.cli.show import record
+from lila.cli.task import RunTask
+from lila.curvature import CurvatureKind, StructureName
+from lila.data.task import Recipe, ScalingName, prepare, read_source
+from lila.data.transformed import VersionName
+from lila.errors import ArgumentError, LilaError
+from lila.memory import keep_heap
+from lila.prior import PriorStructure
+from lila.training.checkpoint import CHECKPOINT
+from lila.training.fit import fit
+from lila.training.methods import MethodName
+from lila.training.progress import ProgressName
+from lila.training.settings import OptimiserName, Settings
+
+EXAMPLES = """examples:
+  lila train digits --transform partially-rotated --out runs/digits
+  lila train mnist --transform translated --subset 1250 --epochs 60
+  lila train photos/ --size 32 --model resnet-8-8
+  lila train scans.npz --generators rotation,x-scale --method augerino"""
+
+CHOICES: dict[str, Any] = {
+    "method": MethodName,
+    "optimiser": OptimiserName,
+    "structure": StructureName,
+    "curvature": CurvatureKind,
+    "prior": PriorStructure,
+    "transform": VersionName,
+    "scaling": ScalingName,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lila train`."""
+    parser.add_argument("data", metavar="DATA", help="a name or a path")
+    parser.add_argument("--model", help="a name that `lila models` lists, or package.module:function [by preset]")
+    parser.add_argument("--preset", choices=[name.value for name in PresetName], default="quick", help="[quick]")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]")
+    parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read images [0]")
+    parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
+    parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
+    data = parser.add_argument_group("data")
+    add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
+    data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [by preset]")
+    augmentation = parser.add_argument_group("augmentation")
+    augmentation.add_argument("--generators", metavar="NAMES", help=f"of {', '.join(g.name for g in AFFINE_2D)} [all]")
+    augmentation.add_argument("--padding", choices=[p.value for p in Padding], default="zeros", help="[zeros]")
+    augmentation.add_argument("--init", type=float, metavar="X", help="range from which each generator starts [0]")
+    augmentation.add_argument(
+        "--parameterisation", choices=[p.value for p in ParameterisationName], default="identity", help="[identity]"
+    )
+    settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
+    add_settings(settings, Settings, CHOICES, leave_out={"subset"})
+    settings.add_argument(
+        "--gradient-subset", type=int, metavar="N", help="examples per gradient of the evidence [all, or by preset]"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `lila train`."""
+    keep_heap()
+    recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
+    data = read_source(recipe, arguments.data_dir)
+    preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
+    if recipe.subset is None and preset.most is not None and len(data.train) > preset.most:
+        recipe = replace(recipe, subset=preset.most)
+        note(
+            arguments,
+            f"Learning from {preset.most:,} of {len(data.train):,} training images (--subset for another number).",
+        )
+    task = prepare(data, recipe, workers=arguments.workers)
+    settings = given_settings(arguments, preset)
+    run_task = RunTask(
+        recipe,
+        None if arguments.data_dir is None else str(arguments.data_dir.resolve()),
+        arguments.model or preset.model,
+        {
+            "generators": None if arguments.generators is None else arguments.generators.split(","),
+            "padding": arguments.padding,
+            "init": arguments.init,
+            "parameterisation": arguments.parameterisation,
+        },
+        settings.seed,
+        task.shape,
+        task.classes,
+        task.scaling,
+        task.examples,
+    )
+    folder = arguments.out or default_folder(run_task, settings)
+    if (folder / CHECKPOINT).exists():
+        raise ArgumentError(
+            f"{folder} already holds a run. Go on with it by `lila resume {folder}`, or give another --out."
+        )
+    is_new = not folder.exists()
+    try:
+        network, augmentation = run_task.network(), run_task.made_augmentation()
+        run_task.write(folder)
+        made = fit(
+            network,
+            task.train,
+            augmentation,
+            test=task.test,
+            folder=folder,
+            progress="silent" if arguments.json else arguments.progress,
+            device=device(arguments.device),
+            settings=settings,
+        )
+    except LilaError:
+        if is_new and not (folder / CHECKPOINT).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
+    note(arguments, f"\nThe run is in {folder}: try `lila show {folder} --picture ranges.png`.")
+    return 0
+
+
+def source(text: str) -> str:
+    """A name as it is, a path made absolute, so that a run finds its data from any folder."""
+    return str(Path(text).resolve()) if Path(text).exists() else text
+
+
+def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The recipe's fields that were given."""
+    return {name: value for name, value in given(arguments, Recipe).items() if value is not None}
+
+
+def given_settings(arguments: argparse.Namespace, preset: Preset) -> Settings:
+    """The settings: those given, else the preset's, else the defaults."""
+    changes = given(arguments, Settings)
+    changes.pop("subset", None)  # that of the data
+    if arguments.gradient_subset is not None:
+        changes["subset"] = arguments.gradient_subset
+    return Settings.from_dict(asdict(Settings()) | preset.settings | changes)
+
+
+def default_folder(task: RunTask, settings: Settings) -> Path:
+    """A folder named after what is run."""
+    name = Path(task.recipe.source).name.partition(".")[0]
+    parts = [name, task.recipe.transform, task.model.replace(":", "."), settings.method, f"seed{settings.seed}"]
+    return Path("runs") / "-".join(part for part in parts if part != "original")
+
+
+def device(name: str | None) -> str:
+    """The device named, or a GPU if there is one."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ArgumentError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return name
+
+
+def note(arguments: argparse.Namespace, text: str) -> None:
+    """Tell a person something, on standard error so that it is never part of a result."""
+    if not arguments.json and arguments.progress != "silent":
+        print(text, file=sys.stderr)
