@@ -11,3 +11,6 @@ settings.load_profile("lila")
 def _one_thread_and_seed() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+pytest_plugins = ["commands"]

@@ -4,42 +4,74 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
-import lila
+import lila as library
+from commands import Lila
+from lila.cli import COMMANDS
 
 
-def run_lila(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = Path(sys.executable).parent / "lila"
-    return subprocess.run([str(command), *arguments], capture_output=True, text=True, check=False)
-
-
-def trained(folder: Path) -> lila.Run:
-    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-    data = torch.rand(6, 1, 4, 4), torch.tensor([0, 1, 2, 0, 1, 2])
-    return lila.fit(net, data, lila.Affine2d(["rotation"]), test=data, folder=folder, epochs=2, burn_in=0, samples=2)
-
-
-def test_show_tells_what_a_run_learned(tmp_path: Path) -> None:
-    run = trained(tmp_path)
-    done = run_lila("show", str(tmp_path))
+def test_show_tells_what_a_run_learned(lila: Lila, trained: Path) -> None:
+    run = library.load(trained)
+    done = lila("show", trained)
     assert done.returncode == 0
     assert done.stdout.rstrip() == run.summary()
-    record = json.loads(run_lila("show", str(tmp_path), "--json").stdout)
+    record = json.loads(lila("show", trained, "--json").stdout)
     assert record["ranges"] == dict(run.ranges)
     assert record["evidence"]["value"] == run.evidence.value
     assert record["test"] == run.test
 
 
-def test_show_of_nothing_says_so_and_fails(tmp_path: Path) -> None:
-    done = run_lila("show", str(tmp_path / "nowhere"))
-    assert done.returncode == 1
+def test_show_draws_a_run_that_train_made_and_one_that_python_made(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    assert lila("show", trained, "--picture", tmp_path / "one.png").returncode == 0
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    data = torch.rand(6, 1, 4, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+    augmentation = library.Affine2d(["rotation"])
+    library.fit(net, data, augmentation, folder=tmp_path / "run", epochs=2, burn_in=0, samples=2, progress="silent")
+    assert lila("show", tmp_path / "run", "--picture", tmp_path / "two.svg").returncode == 0
+    assert "<svg" in (tmp_path / "two.svg").read_text()
+    failed = lila("show", tmp_path / "run", "--picture", tmp_path / "three.gif")
+    assert failed.returncode == 2
+    assert "three.gif" in failed.stderr
+
+
+def test_show_of_nothing_says_so_and_fails(lila: Lila, tmp_path: Path) -> None:
+    done = lila("show", tmp_path / "nowhere")
+    assert done.returncode == 7
     assert "There is no run in" in done.stderr
     assert done.stdout == ""
 
 
-def test_help_and_version() -> None:
-    assert run_lila("--version").stdout == f"lila {version('lila-torch')}\n"
-    assert "show" in run_lila().stdout
-    assert "example: lila show" in run_lila("show", "--help").stdout
+def test_help_and_version(lila: Lila) -> None:
+    assert lila("--version").stdout == f"lila {version('lila-torch')}\n"
+    assert lila().stdout == lila("--help").stdout
+    assert all(command in lila().stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_commands_help_has_an_example_of_it(lila: Lila, command: str) -> None:
+    done = lila(command, "--help")
+    assert done.returncode == 0
+    assert f"  lila {command}" in done.stdout.partition("example")[2]
+
+
+def test_help_does_not_import_torch() -> None:
+    call = "import sys, lila.cli\ntry: lila.cli.main(['--help'])\n"
+    code = call + "finally: assert not {'torch', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_commands_and_options(lila: Lila, shell: str) -> None:
+    script = lila("completion", shell).stdout
+    assert "partially-rotated" in script
+    assert "--gradient-probes" in script
+
+
+def test_a_wrong_use_of_the_command_line_is_exit_code_2(lila: Lila) -> None:
+    assert lila("dance").returncode == 2
+    assert lila("train").returncode == 2
+    assert "invalid choice" in lila("train", "digits", "--method", "magic").stderr

@@ -120,7 +120,11 @@ class LieFamily(Augmentation):
 
     def elements(self, noise: Tensor) -> Tensor:
         """Group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d); those of -noise are their inverses."""
-        return torch.linalg.matrix_exp(self.algebra(noise))
+        algebra = self.algebra(noise)
+        if algebra.shape[:2].numel() != 1:
+            return torch.linalg.matrix_exp(algebra)
+        # Of a single matrix PyTorch takes a lower degree, and errs by 1e-4 in float32; nothing may depend on the batch.
+        return torch.linalg.matrix_exp(algebra.expand(2, -1, -1, -1))[:1]
 
     @property
     def ranges(self) -> Mapping[str, float]:

@@ -1,5 +1,6 @@
 """Images and labels as NumPy arrays: an `.npz` file, or a folder of `.npy` files, with the usual names."""
 
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from zipfile import BadZipFile
@@ -53,14 +54,10 @@ def _load(path: Path) -> Arrays:
     try:
         if path.is_dir():
             return {name: np.load(path / f"{name}.npy") for name in NAMES if (path / f"{name}.npy").exists()}
-        with np.load(path) as file:
+        with path.open("rb") as opened, np.load(opened) as file:
             return {name: file[name] for name in NAMES if name in file.files}
-    except (
-        ValueError,
-        OSError,
-        BadZipFile,
-        EOFError,
-    ) as error:  # ValueError also for pickled objects, which are refused
+    # ValueError is also what NumPy raises for pickled objects, which it refuses.
+    except (ValueError, TypeError, OSError, BadZipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read as NumPy arrays: {error}.") from error
 
 
@@ -89,7 +86,9 @@ def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
         )
     if x.dtype == np.uint8:
         return torch.from_numpy(np.ascontiguousarray(x))
-    if not np.issubdtype(x.dtype, np.floating) or x.min(initial=0) < 0 or x.max(initial=0) > 1:
+    if not np.issubdtype(x.dtype, np.floating):
+        raise DataError(f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype}.")
+    if not (x.min(initial=0) >= 0 and x.max(initial=0) <= 1):
         raise DataError(
             f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype} from {x.min()} to {x.max()}."
         )
@@ -99,9 +98,8 @@ def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
 def _classes(path: Path, *labels: Tensor) -> tuple[str, ...]:
     """The classes 0, 1, ..., each of which must have a training image."""
     count = int(max(int(part.max()) for part in labels)) + 1
-    missing = sorted(set(range(count)) - set(labels[0].tolist()))
-    if missing:
-        raise DataError(
-            f"{path}: class {missing[0]} of {count} has no training image. Number the classes without gaps."
-        )
+    present = labels[0].unique()
+    if len(present) < count:
+        missing = next((i for i, label in enumerate(present.tolist()) if label != i), len(present))
+        raise DataError(f"{path}: class {missing} of {count} has no training image. Number the classes without gaps.")
     return tuple(map(str, range(count)))

@@ -1,14 +1,13 @@
 """CIFAR-10 in its official binary version: records of a label byte and 3 x 32 x 32 pixel bytes, six files of 10,000."""
 
-import tarfile
-import zlib
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 
+from lila.data.archives import members
 from lila.data.images import ImageData, ImageSet
 from lila.errors import DataError
 
@@ -50,15 +49,8 @@ def _from_folder(folder: Path) -> Callable[[str], bytes]:
 
 
 def _archived(archive: Path) -> Callable[[str], bytes]:
-    contents: dict[str, bytes] = {}
-    try:
-        with tarfile.open(archive) as packed:
-            for member in packed:
-                file = packed.extractfile(member) if member.isreg() else None
-                if file is not None:
-                    contents[PurePosixPath(member.name).name] = file.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{archive} cannot be unpacked: {error}. Get the file again.") from error
+    with members(archive) as found:
+        contents = {path.name: file.read() for path, file in found}
 
     def read(name: str) -> bytes:
         if name not in contents:

@@ -36,7 +36,10 @@ def read_idx(path: Path) -> Tensor:
             f"{path} is {what}: its header promises {expected} bytes (an array of {' x '.join(map(str, shape))}), but "
             f"there are {len(content)}. Get the file again."
         )
-    array = np.frombuffer(content, dtype, offset=start).reshape(shape)
+    try:
+        array = np.frombuffer(content, dtype, offset=start).reshape(shape)
+    except ValueError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
     return torch.from_numpy(array.astype(dtype.newbyteorder("=")))
 
 

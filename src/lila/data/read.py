@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+import torch
 
 from lila.data import arrays, cifar
 from lila.data.archives import is_archive, unpack
@@ -74,8 +75,11 @@ def _read_path(path: Path, how: Reading) -> ImageData:
 
 def _read_idx_folder(folder: Path, how: Reading) -> ImageData:
     train, test = (_idx_part(folder, part) for part in _IDX_PARTS)
+    if train.shape != test.shape:
+        raise DataError(f"{folder}: training images are {train.shape} but test images {test.shape}.")
     count = int(max(train.labels.max(), test.labels.max())) + 1
-    return ImageData(train, test, _CLOTHES if "fashion" in folder.name else tuple(map(str, range(count))))
+    is_fashion = "fashion" in folder.name and count == len(_CLOTHES)
+    return ImageData(train, test, _CLOTHES if is_fashion else tuple(map(str, range(count))))
 
 
 def _idx_part(folder: Path, part: str) -> ImageSet:
@@ -89,6 +93,10 @@ def _idx_part(folder: Path, part: str) -> ImageSet:
             f"{paths[0]} holds an array of {' x '.join(map(str, images.shape))} and {paths[1]} one of "
             f"{' x '.join(map(str, labels.shape))}, but there must be as many labels as images."
         )
+    if images.dtype != torch.uint8:
+        raise DataError(f"{paths[0]} must hold bytes, but holds {images.dtype}.")
+    if labels.is_floating_point() or labels.min() < 0:
+        raise DataError(f"{paths[1]} must hold the number of a class for each image, but holds other numbers.")
     return ImageSet(images[:, None], labels.long())
 
 
@@ -105,9 +113,9 @@ def _read_archive(archive: Path, how: Reading) -> ImageData:
     target = platformdirs.user_cache_path("lila") / "unpacked" / digest[:32]
     if not target.exists():
         unpack(archive, target)
-    folders = [path for path in target.iterdir() if not path.name.startswith(".")]
+    folders = [path for path in target.iterdir() if not path.name.startswith((".", "__MACOSX"))]
     # An archive of a single folder is that folder, unless the folder is a part or a class.
-    single = len(folders) == 1 and folders[0].is_dir() and folders[0].name != "train"
+    single = len(folders) == 1 and folders[0].name != "train"
     return _read_path(folders[0] if single else target, how)
 
 

@@ -6,6 +6,7 @@ accepted plain, gzipped by the official mirror, or gzipped by somebody else.
 
 import gzip
 import hashlib
+import http.client
 import os
 import shutil
 import subprocess
@@ -118,7 +119,8 @@ def find(known: KnownSet, data_dir: Path | None = None) -> Path | None:
     """The folder that holds a data set, if it is here: in the data directory, or a system's package."""
     system = [] if known.system is None else [known.system[0]]
     folders = [data_folder(data_dir) / known.name, *system]
-    return next((folder for folder in folders if folder.is_dir() and any(folder.iterdir())), None)
+    full = [folder for folder in folders if all(find_file(folder, name) for name in known.files)]
+    return next((folder for folder in (*full, *folders) if folder.is_dir() and any(folder.iterdir())), None)
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -205,8 +207,10 @@ def _taken(known: KnownSet, source: Source, target: Path) -> Path:
         files = check_files(known, folder)
         if folder.is_relative_to(temporary):
             target.mkdir(exist_ok=True)
-            for path in files:
+            for name, path in zip(known.files, files, strict=True):
                 os.replace(path, target / path.name)
+                if path.name != name:  # a gzipped one that was there before would be taken first
+                    (target / name).unlink(missing_ok=True)
             return target
         return folder
 
@@ -217,8 +221,8 @@ def _download(known: KnownSet, mirror: str, folder: Path) -> Path:
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, (folder / name).open("wb") as file:
                 shutil.copyfileobj(answer, file)
-        except urllib.error.URLError as error:
-            raise DataError(f"{name}: {error.reason}") from error
+        except (urllib.error.URLError, http.client.HTTPException) as error:
+            raise DataError(f"{name}: {getattr(error, 'reason', None) or repr(error)}") from error
     return folder
 
 

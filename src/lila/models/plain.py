@@ -36,7 +36,7 @@ def lenet(shape: Shape, outputs: int) -> nn.Sequential:
     is a single pixel; of other sizes whatever is left is flattened.
     """
     channels, height, width = shape
-    middle = 3 if min(height, width) <= 28 else 5
+    middle = 3 if min(height, width) < 32 else 5
     sides = [((side - 4) // 2 - middle + 1) // 2 - 4 for side in (height, width)]
     if min(sides) < 1:
         raise ArgumentError(f"lenet needs images of at least 28 x 28 pixels, but these are {height} x {width}.")

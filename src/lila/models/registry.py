@@ -1,6 +1,7 @@
 """The networks by name, and those of the user by the name of the function that makes them."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -59,13 +60,17 @@ def make_model(name: str, shape: Shape, outputs: int) -> nn.Module:
     if ":" not in name:
         return MODELS[choose(ModelName, name, "network")][1](shape, outputs)
     module_name, _, function_name = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the current folder, which a console script does not look into by itself
     try:
         function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ModelError(
             f"The network {name!r} could not be imported: {error}. It must be a function in a module that Python "
             "finds, from the current folder or the installed packages."
         ) from error
+    if not callable(function):
+        raise ModelError(f"{name} must be a function, but is a {type(function).__name__}.")
     made = function(shape, outputs)
     if not isinstance(made, nn.Module):
         raise ModelError(f"{name} must return a torch.nn.Module, but returned a {type(made).__name__}.")

@@ -1,0 +1,52 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import lila as library
+from commands import Lila
+
+
+def test_probabilities_as_csv_and_json_are_those_of_the_network(
+    lila: Lila, trained: Path, photos: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "classes.csv"
+    assert lila("predict", trained, photos, "--out", table).returncode == 0
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    assert len(rows) == 30
+    assert rows[0].keys() == {"file", "class", "probability", "blue", "green", "red"}
+    one = photos / "green" / "4.png"
+    (record,) = json.loads(lila("predict", trained, one, "--json").stdout)
+    (row,) = [row for row in rows if row["file"] == str(one)]
+    scaling = json.loads((trained / "task.json").read_text())["scaling"]
+    pixels = torch.tensor(np.array(Image.open(one)), dtype=torch.float32).permute(2, 0, 1) / 255
+    mean, std = (torch.tensor(scaling[name])[:, None, None] for name in ("mean", "std"))
+    with torch.no_grad():
+        expected = library.load(trained).model.eval()((pixels - mean) / std[None]).softmax(1)[0]
+    for name, probability in zip(("blue", "green", "red"), expected.tolist(), strict=True):
+        assert record["probabilities"][name] == pytest.approx(probability, rel=1e-4)
+        assert float(row[name]) == pytest.approx(probability, rel=1e-4)
+    assert record["class"] == row["class"] == max(record["probabilities"], key=record["probabilities"].get)
+
+
+def test_images_of_another_size_are_refused_or_resized(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    Image.new("L", (20, 10), 99).save(path)
+    failed = lila("predict", trained, path, "--out", tmp_path / "out.csv")
+    assert failed.returncode == 3
+    assert f"{path} is 10 x 20" in failed.stderr
+    assert not (tmp_path / "out.csv").exists()
+    assert lila("predict", trained, path, "--resize").returncode == 0
+
+
+def test_what_is_no_image_or_no_run_of_train_is_refused(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("not an image")
+    assert "is not an image" in lila("predict", trained, tmp_path / "text.png").stderr
+    assert "does not exist" in lila("predict", trained, tmp_path / "nothing.png").stderr
+    (tmp_path / "empty").mkdir()
+    assert "holds no image" in lila("predict", trained, tmp_path / "empty").stderr

@@ -1,0 +1,122 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from commands import QUICK, Lila
+
+
+def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, trained: Path, photos: Path) -> None:
+    task = json.loads((trained / "task.json").read_text())
+    assert task["recipe"]["source"] == str(photos)
+    assert task["classes"] == ["blue", "green", "red"]
+    assert task["examples"] == [24, 6]
+    assert json.loads((trained / "settings.json").read_text())["epochs"] == 2
+    again = lila("train", photos, "--out", trained)
+    assert again.returncode == 2
+    assert "lila resume" in again.stderr
+
+
+def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["--generators", "rotation,shear", "--padding", "border", "--init", "0.1", "--method", "augerino"]
+    arguments += ["--model", "mlp", "--seed", "3", "--subset", "12", "--gradient-subset", "5", "--transform", "scaled"]
+    done = lila("train", photos, "--json", "--out", out, *arguments, *QUICK)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert list(record["ranges"]) == ["rotation", "shear"]
+    assert set(record["test"]) == {"accuracy", "log_likelihood", "calibration_error", "brier"}
+    settings = json.loads((out / "settings.json").read_text())
+    assert (settings["method"], settings["seed"], settings["subset"]) == ("augerino", 3, 5)
+    task = json.loads((out / "task.json").read_text())
+    assert (task["recipe"]["subset"], task["recipe"]["seed"], task["recipe"]["transform"]) == (12, 3, "scaled")
+
+
+def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n\n\ndef small(shape, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[1] * shape[2], classes))\n"
+    )
+    out = tmp_path / "run"
+    arguments = ["--transform", "partially-rotated", "--model", "mine:small", "--subset", "20"]
+    done = lila("train", "digits", *arguments, "--out", out, *QUICK, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "rotation" in done.stdout
+    assert lila("show", out, PYTHONPATH=str(tmp_path)).returncode == 0
+    lost = lila("show", out)
+    assert lost.returncode == 4
+    assert "mine:small" in lost.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere"], 3, "neither a path nor one of digits, mnist"),
+        (["digits", "--subset", "5000"], 2, "there are 1000"),
+        (["digits", "--model", "gpt"], 2, "no network named 'gpt'"),
+        (["digits", "--model", "no.such:thing"], 4, "could not be imported"),
+        (["digits", "--generators", "flip"], 2, "no generator 'flip'"),
+        (["digits", "--device", "abacus"], 2, "'abacus' cannot be used"),
+        (["digits", "--epochs", "0"], 2, "epochs must be a whole number"),
+        (["digits", "--memory", "1KiB", "--subset", "20"], 5, "the budget is 1 KiB"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_leaves_nothing_behind(
+    lila: Lila, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    out = tmp_path / "run"
+    done = lila("train", *arguments, "--out", out)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not out.exists()
+
+
+def test_known_data_that_is_not_here_says_how_to_get_it(lila: Lila, tmp_path: Path) -> None:
+    done = lila("train", "mnist", "--data-dir", tmp_path, "--out", tmp_path / "run")
+    assert done.returncode == 3
+    assert "lila data get mnist" in done.stderr
+
+
+def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos: Path, tmp_path: Path) -> None:
+    settings = ("--model", "mlp", "--epochs", "30", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert lila("train", photos, "--out", whole, *settings).returncode == 0
+    command = [str(Path(sys.executable).parent / "lila"), "train", str(photos), "--out", str(cut), *settings]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen([*command, "--progress", "lines"], stdout=subprocess.PIPE, text=True, env=env)
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("epoch 3/"):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 143
+    assert lila("show", cut).returncode == 7  # not finished
+    done = lila("resume", cut, "--json")
+    assert done.returncode == 0, done.stderr
+    one, two = load_file(whole / "checkpoint.safetensors"), load_file(cut / "checkpoint.safetensors")
+    assert one.keys() == two.keys()
+    assert all(bool((one[name] == two[name]).all()) for name in one)
+
+
+def test_resume_refuses_changed_data_and_runs_of_python(
+    lila: Lila, photos: Path, trained: Path, tmp_path: Path
+) -> None:
+    copy, run = tmp_path / "photos", tmp_path / "run"
+    shutil.copytree(photos, copy)
+    assert lila("train", copy, "--model", "mlp", "--out", run, *QUICK).returncode == 0
+    (copy / "red" / "0.png").unlink()
+    (copy / "red" / "1.png").unlink()
+    (copy / "red" / "2.png").unlink()
+    done = lila("resume", run)
+    assert done.returncode == 7
+    assert "not that of the run any more" in done.stderr
+    (run / "task.json").unlink()
+    assert "not made by `lila train`" in lila("resume", run).stderr

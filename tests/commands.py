@@ -1,0 +1,48 @@
+"""Running the command line on small real files: fixtures for all tests that do."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+Lila = Callable[..., subprocess.CompletedProcess[str]]
+QUICK = ("--epochs", "2", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
+
+
+def run_lila(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "lila"), *map(str, arguments)]
+    env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.fixture(scope="session")
+def lila() -> Lila:
+    return run_lila
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Colour images of three classes, 10 each, of 8 x 8 pixels: a bright spot whose colour is the class."""
+    folder = tmp_path_factory.mktemp("data") / "photos"
+    generator = torch.Generator().manual_seed(0)
+    for number, name in enumerate(("blue", "green", "red")):
+        (folder / name).mkdir(parents=True)
+        for i in range(10):
+            pixels = torch.randint(60, (8, 8, 3), generator=generator)
+            pixels[2:6, 2:6, 2 - number] += 180
+            Image.fromarray(pixels.to(torch.uint8).numpy()).save(folder / name / f"{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that `lila train` made."""
+    folder = tmp_path_factory.mktemp("runs") / "photos"
+    done = run_lila("train", photos, "--model", "mlp", "--out", folder, *QUICK)
+    assert done.returncode == 0, done.stderr
+    return folder
