@@ -12,14 +12,17 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)  ## learn a rotational invariance of points in the plane, and draw it
-	$(BIN)/python examples/toy.py --out out/toy
+demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they were turned, and draw it
+	rm -rf out/demo
+	$(BIN)/lila train digits --transform partially-rotated --out out/demo/run
+	$(BIN)/lila show out/demo/run --picture out/demo/ranges.png > out/demo/learned.txt
+	@echo "Picture: out/demo/ranges.png"
 
 test: $(STAMP)  ## the tests that belong to every change
 	$(BIN)/python -m pytest -n 2 -m "not slow" -q
 
 test-slow: $(STAMP)  ## the statistical tests
-	$(BIN)/python -m pytest -n 2 -m slow -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow -q
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

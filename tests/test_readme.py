@@ -1,13 +1,21 @@
-"""The README's Python runs as it stands, one block after the other."""
+"""The README's Python and commands run as they stand; only training is made shorter."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import QUICK
+
 README = (Path(__file__).parent.parent / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
 def test_the_readmes_python_runs(
@@ -15,8 +23,22 @@ def test_the_readmes_python_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for block in BLOCKS:
+    for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
-    assert len(BLOCKS) == 2
+    assert len(blocks("python")) == 2
     assert "rotation" in capsys.readouterr().out
-    assert names["probabilities"].shape == (200, 10)
+    assert names["probabilities"].shape == (100, 10)
+
+
+def test_the_readmes_commands_run(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "photos").symlink_to(photos)
+    commands = [line for block in blocks("console") for line in block.splitlines() if line.startswith("lila ")]
+    assert len(commands) == 7
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
+    for command in commands:
+        shorter = f"{command} {' '.join(QUICK)}" if command.startswith("lila train") else command
+        done = subprocess.run(shorter, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert (tmp_path / "ranges.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "classes.csv").read_text().count("\n") == 31

@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """A temporary path beside the target, which takes the target's place when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # made by `open`, with the permissions of a usual file
     try:
         yield temporary
         with temporary.open("rb") as written:

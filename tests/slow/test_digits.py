@@ -5,45 +5,29 @@ from math import pi
 
 import pytest
 import torch
-import torch.nn.functional as F
-from sklearn.datasets import load_digits
-from torch import Tensor, nn
+from torch import nn
 
 import lila
-from lila.augment import Padding, warp
-
-Data = tuple[Tensor, Tensor]
-
-
-def turned_digits(seed: int, reach: float = pi / 2) -> tuple[Data, Data]:
-    """Training (1,000) and test digits, resized to 14 x 14, padded to 16 x 16 and turned by a uniform angle."""
-    digits = load_digits()
-    images = torch.tensor(digits.images / 16, dtype=torch.float32)[:, None]
-    images = F.pad(F.interpolate(images, size=(14, 14), mode="bilinear", align_corners=False), (1, 1, 1, 1))
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(images), generator=generator)
-    angle = reach * (2 * torch.rand(len(images), generator=generator) - 1)
-    turn = torch.linalg.matrix_exp(-angle[:, None, None, None] * torch.tensor([[0.0, -1, 0], [1, 0, 0], [0, 0, 0]]))
-    x, y = warp(images[order], turn, Padding.ZEROS)[:, 0], torch.tensor(digits.target)[order]
-    return (x[:1000], y[:1000]), (x[1000:], y[1000:])
 
 
 @cache
-def run(method: str, seed: int) -> lila.Run:
+def run(method: str, seed: int, parameterisation: str = "identity") -> lila.Run:
     torch.set_num_threads(1)
-    train, test = turned_digits(seed)
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", seed=seed))
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Flatten(), nn.Linear(256, 200), nn.Tanh(), nn.Linear(200, 10))
+    inverse = parameterisation == "inverse"  # eta = 1 / range starts at 10, from where it has a long way to go
     return lila.fit(
         net,
-        train,
-        lila.Affine2d(),
-        test=test,
+        task.train,
+        lila.Affine2d(parameterisation=parameterisation),
+        test=task.test,
         method=method,
-        epochs=80,
+        progress="silent",
+        epochs=100 if inverse else 80,
         batch_size=100,
         lr=0.01,
-        eta_lr=0.1,
+        eta_lr=0.3 if inverse else 0.1,
         hyper_lr=0.1,
         burn_in=5,
         gradient_probes=1,
@@ -77,3 +61,11 @@ def test_accuracy_and_evidence_beat_the_non_invariant_networks(seed: int) -> Non
     assert plain.test is not None
     assert invariant.test["accuracy"] > plain.test["accuracy"]
     assert invariant.evidence.value > plain.evidence.value
+
+
+@pytest.mark.slow
+def test_the_inverse_parameterisation_changes_nothing_for_lila_and_breaks_augerino() -> None:
+    ranges = dict(run("lila", 0, "inverse").ranges)
+    assert ranges.pop("rotation") == pytest.approx(run("lila", 0).ranges["rotation"], rel=0.1)
+    assert max(ranges.values()) < 0.15
+    assert run("augerino", 0, "inverse").ranges["rotation"] < 0.1 * pi / 2

@@ -28,7 +28,7 @@ class Preset:
 
 
 _QUICK: dict[str, Any] = {
-    "epochs": 80,
+    "epochs": 70,
     "batch_size": 100,
     "lr": 0.01,
     "eta_lr": 0.1,

@@ -96,19 +96,15 @@ class Kron(Structure):
     @classmethod
     def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
         inputs = tape.inputs()
-        G: list[Tensor | None] = [None] * len(inputs)
-        for column in columns.unbind(2):
-            for i, (layer, a, g) in enumerate(zip(tape.layers, inputs, tape.pull(column), strict=True)):
-                if layer.rule.sharing is Sharing.REDUCE:
-                    g = jacobian(g, a).flatten(2).unsqueeze(1)  # (b, 1, r, o d)
-                outer, sum_ = second_moment(g), G[i]
-                G[i] = outer if sum_ is None else sum_ + outer
+        # A few columns at a time: one large product is faster than many small ones, and as many averaged gradients as
+        # there are samples take no more memory than the layers' activations.
+        chunks = columns.split(max(tape.views // len(columns), 1), dim=2)
+        G = [[second_moment(g) for g in _gradients(tape, inputs, chunk)] for chunk in chunks]  # per chunk and layer
         blocks = []
-        for layer, a, G_layer in zip(tape.layers, inputs, G, strict=True):
-            assert G_layer is not None, "columns are never empty"
+        for layer, a, parts in zip(tape.layers, inputs, zip(*G, strict=True), strict=True):
             if layer.rule.sharing is Sharing.REDUCE:
                 a = a.new_ones(len(a), 1, layer.shape[0], 1)
-            blocks.append(KronBlock(layer, second_moment(a), G_layer, float(a.shape[0] * a.shape[1])))
+            blocks.append(KronBlock(layer, second_moment(a), sum(parts[1:], parts[0]), float(a.shape[0] * a.shape[1])))
         return cls(tuple(blocks))
 
     def over(self) -> tuple[Layer, ...]:
@@ -166,9 +162,22 @@ class Kron(Structure):
         return named
 
 
+def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> list[Tensor]:
+    """Per layer, the output gradients g of all columns (b, c, k), or what stands for them: shape (k b, t, r, o)."""
+    by_column = []
+    for column in columns.unbind(2):
+        pulled = []
+        for layer, a, g in zip(tape.layers, inputs, tape.pull(column), strict=True):
+            reduced = layer.rule.sharing is Sharing.REDUCE
+            pulled.append(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g)  # (b, 1, r, o d) or (b, t, r, o)
+        by_column.append(pulled)
+    return [torch.cat(of_layer) for of_layer in zip(*by_column, strict=True)]
+
+
 def second_moment(x: Tensor) -> Tensor:
     """sum_n sum_t x x' per group: (b, t, r, i) to (r, i, i)."""
-    return torch.einsum("btri,btrj->rij", x, x)
+    rows = x.permute(2, 0, 1, 3).flatten(1, 2)  # (r, b t, i)
+    return rows.mT @ rows
 
 
 def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -59,8 +59,8 @@ def facts(record: dict[str, Any], epochs: int) -> dict[str, str]:
             f"{terms['value']:.1f} = {terms['log_likelihood']:.1f} {terms['log_prior']:+.1f} {terms['log_det']:+.1f}"
         )
     told |= record["readable_ranges"]
-    seconds = sum(record["seconds"].values()) * (epochs - record["epoch"])
-    told["left"] = f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+    seconds = round(sum(record["seconds"].values()) * (epochs - record["epoch"]))
+    told["left"] = f"{seconds // 60} min {seconds % 60:02} s"
     return told
 
 
