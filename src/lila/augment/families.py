@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila.augment.exponential import affine_exp
 from lila.augment.lie import Generator, LieFamily, LiePoints, degrees, pixels, scale_factor
 from lila.augment.parameterisation import Parameterisation
 from lila.augment.warp import Padding, warp
@@ -49,6 +50,9 @@ class LieImages(LieFamily):
                 f"coordinates), but these are {self.generators.tolist()}."
             )
         self.padding = choose(Padding, padding, "padding")
+
+    def elements(self, noise: Tensor) -> Tensor:
+        return affine_exp(self.algebra(noise))
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         if x.dim() != 4:
