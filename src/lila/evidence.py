@@ -3,7 +3,7 @@
 log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2 pi|,    H = curvature + diag(delta)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import log, pi
@@ -149,23 +149,60 @@ class Evidence:
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
         """
-        if not isinstance(estimate.curvature, self.structure):
+        pulled = self._second_pass(data, estimate.draw, estimate.curvature, subset)[0] if self._pulled() else {}
+        return self._gradients(pulled, estimate.curvature)
+
+    @torch.enable_grad()
+    def advance(self, data: Data, earlier: Structure, draw: Draw | None = None) -> tuple[Estimate, dict[str, Tensor]]:
+        """Estimate the evidence and its gradient in a single pass, with the curvature of an earlier estimate.
+
+        The gradient of the log-determinant is taken at the earlier curvature, while the pass gathers the present one
+        (by the probes of the gradient), for the estimate and for the next call. The lag is harmless as long as weights
+        and hyperparameters move little from one call to the next.
+
+        Args:
+            data: as in `estimate`.
+            earlier: the curvature of the estimate before.
+            draw: the noise.
+        """
+        draw = draw or Draw()
+        self._check_prior(self.prior)
+        if not self._pulled():
+            estimate = self.estimate(data, draw)
+            return estimate, self._gradients({}, estimate.curvature)
+        pulled, log_likelihood, curvature = self._second_pass(data, draw, earlier, None)
+        estimate = self._assess(float(log_likelihood), curvature, draw, self.prior)
+        return estimate, self._gradients(pulled, curvature)
+
+    def _second_pass(
+        self, data: Data, draw: Draw, at: Structure, subset: int | None
+    ) -> tuple[dict[str, Tensor], Tensor, Structure]:
+        """Gradients in the augmentation and the likelihood with the cotangent at a curvature; and what was gathered."""
+        if not isinstance(at, self.structure):
             raise ArgumentError(
-                f"The estimate's curvature is a {type(estimate.curvature).__name__}, but this evidence uses "
+                f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
                 f"{self.structure.__name__}. Make the estimate with the same Evidence."
             )
+        parameters = self._pulled()
+        with torch.no_grad():
+            cotangent = at.cotangent(self.prior.precisions())
+        batches, scale = self._batches(self.examples(data), draw, subset)
+        pulled, log_likelihood, curvature = pull_back(
+            self.gradient_pass(draw), batches, cotangent, list(parameters.values())
+        )
+        return dict(zip(parameters, (scale * grad for grad in pulled), strict=True)), log_likelihood, curvature
+
+    def _pulled(self) -> dict[str, torch.nn.Parameter]:
+        """The hyperparameters whose gradient takes a pass over the data: all but the prior's."""
+        return {name: p for name, p in self.hyperparameters().items() if not name.startswith("prior.")}
+
+    def _gradients(self, pulled: Mapping[str, Tensor], curvature: Structure) -> dict[str, Tensor]:
+        """All gradients, by name: those of the second pass, and those in the prior, which need no pass."""
         parameters = self.hyperparameters()
         of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
-        of_model = {name: p for name, p in parameters.items() if name not in of_prior}
-        gradients: dict[str, Tensor] = {}
-        if of_model:
-            with torch.no_grad():
-                cotangent = estimate.curvature.cotangent(self.prior.precisions())
-            batches, scale = self._batches(self.examples(data), estimate.draw, subset)
-            pulled = pull_back(self.gradient_pass(estimate.draw), batches, cotangent, list(of_model.values()))
-            gradients |= {name: scale * grad for name, grad in zip(of_model, pulled, strict=True)}
+        gradients = dict(pulled)
         if of_prior:
-            log_prior, log_det = self._prior_terms(estimate.curvature, self.prior)
+            log_prior, log_det = self._prior_terms(curvature, self.prior)
             of_terms = torch.autograd.grad(log_prior + log_det, list(of_prior.values()), materialize_grads=True)
             gradients |= zip(of_prior, of_terms, strict=True)
         for name, gradient in gradients.items():
@@ -174,7 +211,10 @@ class Evidence:
 
     def backward(self, data: Data, estimate: Estimate, subset: int | None = None) -> None:
         """Add the gradient of the *negative* evidence to the `.grad` of each hyperparameter, for an optimiser."""
-        gradients = self.gradient(data, estimate, subset)
+        self.descend(self.gradient(data, estimate, subset))
+
+    def descend(self, gradients: Mapping[str, Tensor]) -> None:
+        """Add the negatives of these gradients to the `.grad` of the hyperparameters, for an optimiser."""
         for name, parameter in self.hyperparameters().items():
             parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
 
@@ -191,6 +231,10 @@ class Evidence:
     def gradient_pass(self, draw: Draw | None = None) -> Pass:
         """What the second pass does with a batch."""
         return self._pass(draw or Draw(), self.gradient_roots)
+
+    def no_curvature(self) -> Structure:
+        """The curvature of no examples."""
+        return self.structure.zeros(self._layers(), next(self.model.net.parameters()).detach())
 
     def examples(self, data: Data) -> Examples:
         """The data as the passes see it, on the network's device."""

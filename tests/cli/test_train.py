@@ -49,8 +49,8 @@ def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path) -> None:
     done = lila("train", "digits", *arguments, "--out", out, *QUICK, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "rotation" in done.stdout
-    assert lila("show", out, PYTHONPATH=str(tmp_path)).returncode == 0
-    lost = lila("show", out)
+    assert lila("show", out).returncode == 0  # from the description in the run, without the module
+    lost = lila("resume", out)
     assert lost.returncode == 4
     assert "mine:small" in lost.stderr
 
@@ -61,10 +61,15 @@ def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path) -> None:
         (["nowhere"], 3, "neither a path nor one of digits, mnist"),
         (["digits", "--subset", "5000"], 2, "there are 1000"),
         (["digits", "--model", "gpt"], 2, "no network named 'gpt'"),
-        (["digits", "--model", "no.such:thing"], 4, "could not be imported"),
+        (["digits", "--model", "no.such:thing"], 4, "could not be made"),
         (["digits", "--generators", "flip"], 2, "no generator 'flip'"),
         (["digits", "--device", "abacus"], 2, "'abacus' cannot be used"),
         (["digits", "--epochs", "0"], 2, "epochs must be a whole number"),
+        (["digits", "--epochs", "3"], 2, "burn-in of 5"),
+        (["digits", "--method", "fixed"], 2, "all of them are zero"),
+        (["digits", "--size", "8"], 2, "Only images in folders are resized"),
+        (["digits", "--init", "a,b"], 2, "'a,b' is not a number"),
+        (["digits", "--workers", "-1"], 2, "not a whole number"),
         (["digits", "--memory", "1KiB", "--subset", "20"], 5, "the budget is 1 KiB"),
     ],
 )
@@ -98,7 +103,9 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos:
     process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode == 143
-    assert lila("show", cut).returncode == 7  # not finished
+    unfinished = lila("show", cut)
+    assert unfinished.returncode == 7
+    assert "of 30 epochs are done. Go on with `lila resume" in unfinished.stderr
     done = lila("resume", cut, "--json")
     assert done.returncode == 0, done.stderr
     one, two = load_file(whole / "checkpoint.safetensors"), load_file(cut / "checkpoint.safetensors")
@@ -120,3 +127,36 @@ def test_resume_refuses_changed_data_and_runs_of_python(
     assert "not that of the run any more" in done.stderr
     (run / "task.json").unlink()
     assert "not made by `lila train`" in lila("resume", run).stderr
+
+
+def test_the_papers_preset_takes_fewer_examples_than_it_asks_for(lila: Lila, photos: Path, tmp_path: Path) -> None:
+    arguments = ["--preset", "paper", "--model", "mlp", "--generators", "rotation, shear", "--init", "0.1,0.2"]
+    done = lila("train", photos, *arguments, "--out", tmp_path / "run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["subset"] is None
+    task = json.loads((tmp_path / "run" / "task.json").read_text())
+    assert task["augmentation"]["generators"] == ["rotation", "shear"]
+    assert task["augmentation"]["init"] == [0.1, 0.2]
+
+
+def test_what_the_operating_system_refuses_is_exit_code_8(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments in (["export", trained, "--out"], ["show", trained, "--picture"]):
+        done = lila(*arguments, tmp_path / "file" / "out.png")
+        assert done.returncode == 8
+        assert str(tmp_path / "file") in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_run_whose_data_was_moved_is_resumed_from_there_and_drawn_without_it(
+    lila: Lila, photos: Path, tmp_path: Path
+) -> None:
+    before, after, run = tmp_path / "before", tmp_path / "after", tmp_path / "run"
+    shutil.copytree(photos, before)
+    assert lila("train", before, "--model", "mlp", "--out", run, *QUICK).returncode == 0
+    before.rename(after)
+    drawn = lila("show", run, "--picture", tmp_path / "ranges.png")
+    assert drawn.returncode == 0
+    assert "drawn without images" in drawn.stderr
+    assert lila("resume", run).returncode == 3
+    assert lila("resume", run, "--data", after).returncode == 0

@@ -4,12 +4,14 @@ from typing import ClassVar
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import lila
 import oracles
 from cases import LIKELIHOODS, NETWORKS, Case, make_case
 from dense import block_order, curvature, dense
 from lila.curvature import Full, Kron, Structure, find_layers
+from lila.curvature.kron import eigh
 from lila.data.examples import Examples
 from lila.passes import Pass
 
@@ -190,3 +192,34 @@ def test_a_pass_with_a_graph_has_the_same_values() -> None:
             torch.testing.assert_close(graph, plain)
         else:
             torch.testing.assert_close(dense(graph), dense(plain))  # type: ignore[arg-type]
+
+
+def test_what_a_library_cannot_decompose_in_single_precision_is_done_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some return NaN for finite matrices of low rank, without a word."""
+    decompose = torch.linalg.eigh
+
+    def silently_failing(matrix: Tensor) -> tuple[Tensor, Tensor]:
+        values, vectors = decompose(matrix)
+        return (values * float("nan"), vectors) if matrix.dtype == torch.float32 else (values, vectors)
+
+    monkeypatch.setattr(torch.linalg, "eigh", silently_failing)
+    v = torch.rand(1, 257, 1)
+    values, vectors = eigh(v @ v.mT)
+    assert values.dtype == torch.float32
+    torch.testing.assert_close((vectors * values[:, None, :]) @ vectors.mT, v @ v.mT, rtol=0, atol=1e-4)
+
+
+def test_factors_that_cannot_be_decomposed_name_their_layer() -> None:
+    case = make_case("mlp")
+    curvature = case.evidence("kron").estimate(case.data, case.draw).curvature
+    broken = curvature.filled({name: tensor * float("nan") for name, tensor in curvature.saved().items()})
+    with pytest.raises(lila.NumericalError, match="factors of layer '1'"):
+        broken.log_det(case.prior().precisions())
+
+
+def test_factors_that_do_not_fit_into_memory_are_refused_with_the_layer_named() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(1_000_000, 1))
+    model = lila.InvariantModel(net, lila.Affine2d(), samples=1)
+    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net))
+    with pytest.raises(lila.MemoryBudgetError, match=r"layer '1' with 1,000,001 inputs and 1 outputs"):
+        evidence.no_curvature()

@@ -121,7 +121,7 @@ def test_a_class_without_images_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("classes", [(), ("only",)])
 def test_fewer_than_two_classes_are_refused(tmp_path: Path, classes: tuple[str, ...]) -> None:
     write_class_folders(tmp_path, classes)
-    with pytest.raises(DataError, match=f"two or more classes, but it has {len(classes)}") as caught:
+    with pytest.raises(DataError, match=f"two or more classes, but it holds {len(classes)}") as caught:
         read_folder(tmp_path)
     assert str(tmp_path) in str(caught.value)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 from torch import Tensor
 from written import picture, write_image
 
-from lila.data.images import ImageFiles, ImageSet, look_at_images, read_image, split
+from lila.data.images import ImageFiles, ImageSet, image_paths, look_at_images, read_image, split
 from lila.errors import ArgumentError, DataError
 
 
@@ -175,3 +175,47 @@ def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
 def test_a_class_of_one_image_cannot_be_split_and_is_named() -> None:
     with pytest.raises(DataError, match=r"Class 'rare' has 1 image\(s\), too few"):
         split(numbered([0, 0, 1]), ["common", "rare"], 0.5, seed=0)
+
+
+def test_a_photograph_is_turned_upright_by_its_exif_orientation(tmp_path: Path) -> None:
+    image = Image.new("RGB", (16, 8))
+    image.paste((255, 255, 255), (0, 0, 8, 8))  # the left half is white
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # to be turned by 90 degrees clockwise: left becomes top
+    image.save(tmp_path / "phone.jpg", exif=exif, quality=95)
+    assert look_at_images([tmp_path / "phone.jpg"]) == (3, {(16, 8): tmp_path / "phone.jpg"})
+    pixels = read_image(tmp_path / "phone.jpg", 1, (16, 8), resize=False)[0]
+    assert pixels[:8].float().mean() > 250
+    assert pixels[8:].float().mean() < 5
+
+
+def test_what_is_transparent_is_black(tmp_path: Path) -> None:
+    Image.new("RGBA", (2, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
+    Image.new("LA", (2, 2), (255, 128)).save(tmp_path / "half.png")
+    assert read_image(tmp_path / "clear.png", 3, (2, 2), resize=False).max() == 0
+    assert read_image(tmp_path / "half.png", 1, (2, 2), resize=False).tolist() == [[[128, 128], [128, 128]]]
+
+
+def test_a_palette_of_greys_is_grey_and_one_of_colours_is_not(tmp_path: Path) -> None:
+    for name, colours in (("grey", [0, 0, 0, 200, 200, 200]), ("colour", [0, 0, 0, 200, 0, 0])):
+        image = Image.new("P", (2, 2), 1)
+        image.putpalette(colours)
+        image.save(tmp_path / f"{name}.png")
+    assert look_at_images([tmp_path / "grey.png"])[0] == 1
+    assert look_at_images([tmp_path / "colour.png"])[0] == 3
+    assert read_image(tmp_path / "grey.png", 1, (2, 2), resize=False).unique().tolist() == [200]
+
+
+@pytest.mark.parametrize("mode", ["F", "I"])
+def test_pixels_whose_scale_is_not_known_are_refused(tmp_path: Path, mode: str) -> None:
+    Image.new(mode, (2, 2), 1).save(tmp_path / "deep.tiff")
+    with pytest.raises(DataError, match=r"deep\.tiff has pixels of 32 bits"):
+        read_image(tmp_path / "deep.tiff", 1, (2, 2), resize=False)
+
+
+def test_hidden_files_and_folders_are_no_images(tmp_path: Path) -> None:
+    for name in ("a.png", "._a.png", ".cache/b.png", "more/c.JPG"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "folder.png").mkdir()
+    assert image_paths(tmp_path) == [tmp_path / "a.png", tmp_path / "more" / "c.JPG"]

@@ -17,7 +17,7 @@ from lila.errors import DataError
 
 FIRST, SECOND = b"the first file" * 50, b"the second file" * 50
 CONTENTS = {"first.gz": FIRST, "second.bin": SECOND}
-RIGHT = {"first.gz": gzip.compress(FIRST), "second.bin": SECOND}
+RIGHT = {"first.gz": gzip.compress(FIRST, mtime=0), "second.bin": SECOND}
 
 
 class Mirror(ThreadingHTTPServer):
@@ -114,7 +114,10 @@ def test_files_are_fetched_from_a_mirror_and_checked(tmp_path: Path, mirror: Mir
 
 
 def test_a_file_gzipped_by_somebody_else_is_right_too(tmp_path: Path, mirror: Mirror) -> None:
-    other = {"first.gz": gzip.compress(FIRST, compresslevel=1, mtime=1), "second.bin": gzip.compress(SECOND)}
+    other = {
+        "first.gz": gzip.compress(FIRST, compresslevel=1, mtime=1),
+        "second.bin": gzip.compress(SECOND, mtime=0),
+    }
     assert other["first.gz"] != RIGHT["first.gz"]
     fetch(known(mirrors=(mirror.serve("good", other),)), tmp_path)
     assert listing(tmp_path / "tiny") == other
@@ -189,7 +192,7 @@ def test_the_error_lists_all_that_was_tried_and_what_to_do_by_hand(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing-here"))
     write(tmp_path / "data" / "tiny", {"notes.txt": b"mine", "first.gz": RIGHT["first.gz"]})
-    wrong = mirror.serve("wrong", {"first.gz": gzip.compress(b"another file")})
+    wrong = mirror.serve("wrong", {"first.gz": gzip.compress(b"another file", mtime=0)})
     tiny = known(
         system=(tmp_path / "system", "dataset-tiny"),
         mirrors=(mirror.address("nothing"), wrong),
@@ -211,7 +214,7 @@ def test_the_error_lists_all_that_was_tried_and_what_to_do_by_hand(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"wrong", RIGHT["first.gz"][:-10], RIGHT["first.gz"][:-5] + b"\0" * 5, gzip.compress(b"wrong")],
+    [b"", b"wrong", RIGHT["first.gz"][:-10], RIGHT["first.gz"][:-5] + b"\0" * 5, gzip.compress(b"wrong", mtime=0)],
 )
 def test_wrong_and_damaged_files_are_refused_and_nothing_of_them_stays(
     tmp_path: Path, mirror: Mirror, content: bytes
@@ -338,7 +341,7 @@ def test_fetch_and_find_use_the_variable(tmp_path: Path, mirror: Mirror, monkeyp
 
 
 def test_a_checksum_is_that_of_the_file_or_of_its_content(tmp_path: Path) -> None:
-    write(tmp_path, {"plain": FIRST, "zipped": gzip.compress(FIRST)})
+    write(tmp_path, {"plain": FIRST, "zipped": gzip.compress(FIRST, mtime=0)})
     check_sum(tmp_path / "plain", sha256(FIRST))
     check_sum(tmp_path / "zipped", sha256(FIRST))
     check_sum(tmp_path / "zipped", sha256((tmp_path / "zipped").read_bytes()))
@@ -347,7 +350,9 @@ def test_a_checksum_is_that_of_the_file_or_of_its_content(tmp_path: Path) -> Non
             check_sum(tmp_path / name, sha256(SECOND))
 
 
-@pytest.mark.parametrize("content", [gzip.compress(FIRST)[:-1], gzip.compress(FIRST)[:12] + b"\xff" * 40, b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(FIRST, mtime=0)[:-1], gzip.compress(FIRST, mtime=0)[:12] + b"\xff" * 40, b"\x1f\x8b"]
+)
 def test_a_damaged_gzip_file_and_a_missing_one_have_no_checksum(tmp_path: Path, content: bytes) -> None:
     write(tmp_path, {"damaged": content})
     for name in ("damaged", "missing"):

@@ -96,7 +96,7 @@ def test_colour_images_are_standardised_by_channel_over_the_training_images(tmp_
     task = load_data(Recipe(str(tmp_path / "colour.npz"), scaling=scaling))
     train, _ = held(task.train)
     torch.testing.assert_close(train.mean((0, 2, 3)), torch.zeros(3), rtol=0, atol=1e-5)
-    torch.testing.assert_close(train.std((0, 2, 3)), torch.ones(3), rtol=1e-5, atol=0)
+    torch.testing.assert_close(train.std((0, 2, 3), correction=0), torch.ones(3), rtol=1e-5, atol=0)
     unit = held(load_data(Recipe(str(tmp_path / "colour.npz"), scaling="unit")).test)[0]
     torch.testing.assert_close(held(task.test)[0], task.scaling(unit))
     assert held(task.test)[0].mean() < -0.3
@@ -105,7 +105,7 @@ def test_colour_images_are_standardised_by_channel_over_the_training_images(tmp_
 def test_grey_images_are_standardised_if_asked(grey: str) -> None:
     train, _ = held(load_data(Recipe(grey, scaling="standard")).train)
     assert train.mean().item() == pytest.approx(0, abs=1e-5)
-    assert train.std().item() == pytest.approx(1, abs=1e-5)
+    assert train.std(correction=0).item() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_channel_that_is_the_same_everywhere_does_not_divide_by_zero(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def write_idx_folder(
     }
     for name, array in arrays.items():
         content = idx_bytes(array)
-        (folder / (name + ".gz" * zipped)).write_bytes(gzip.compress(content) if zipped else content)
+        (folder / (name + ".gz" * zipped)).write_bytes(gzip.compress(content, mtime=0) if zipped else content)
     return arrays
 
 

@@ -284,10 +284,10 @@ def test_a_network_of_ones_own_is_made_by_the_name_of_its_function(own_networks:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("my_package.networks:missing", "could not be imported.*missing"),
-        ("my_package.networks:", "could not be imported"),
-        ("my_package.nowhere:good", "could not be imported.*nowhere"),
-        ("my_package.needs_more:good", "could not be imported.*a_module_that_is_not_there"),
+        ("my_package.networks:missing", "could not be made.*missing"),
+        ("my_package.networks:", "could not be made"),
+        ("my_package.nowhere:good", "could not be made.*nowhere"),
+        ("my_package.needs_more:good", "could not be made.*a_module_that_is_not_there"),
         ("my_package.networks:bad", "must return a torch.nn.Module, but returned a str"),
         ("my_package.networks:answer", "my_package.networks:answer"),
         (":good", ":good"),

@@ -41,7 +41,7 @@ def data64() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_saving_does_not_overwrite_a_run(tmp_path: Path) -> None:
-    made = run(epochs=1)
+    made = run(epochs=1, burn_in=0)
     made.save(tmp_path)
     with pytest.raises(lila.ArgumentError, match="already holds a run"):
         made.save(tmp_path)
@@ -117,3 +117,12 @@ def test_a_description_names_no_other_classes() -> None:
         build({"class": "os.system", "arguments": {}})
     with pytest.raises(lila.DataError, match="neither"):
         build({"class": "torch.nn.init", "arguments": {}})
+
+
+@pytest.mark.parametrize("name", ["model.json", "result.json"])
+@pytest.mark.parametrize("content", ["{}", "[1]", "null"])
+def test_a_run_whose_files_hold_something_else_is_named(tmp_path: Path, name: str, content: str) -> None:
+    run().save(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(lila.CheckpointError, match=name):
+        lila.load(tmp_path)

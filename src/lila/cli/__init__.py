@@ -49,12 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LilaError as error:
         print(f"lila: {error}", file=sys.stderr)
         return next((EXIT_CODES[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in EXIT_CODES), 1)
-    except KeyboardInterrupt:
-        print("lila: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        print(f"lila: {error}", file=sys.stderr)
+        return 8
+    except KeyboardInterrupt:
+        print("lila: interrupted", file=sys.stderr)
+        return 130
 
 
 def make_parser(command: str | None, whole: bool = False) -> argparse.ArgumentParser:

@@ -9,19 +9,22 @@ import json
 import sys
 from pathlib import Path
 
+from lila.cli.options import takes_folder, takes_path
+
 EXAMPLES = """examples:
   lila export runs/digits --to torchvision
   lila export runs/digits --to kornia --out augmentation.py
   lila export runs/digits --json"""
 
-_TARGETS = ("torch", "torchvision", "kornia", "albumentations")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila export`."""
-    parser.add_argument("run", type=Path, help="folder of the run")
-    parser.add_argument("--to", choices=_TARGETS, default="torchvision", help="library to write code for [torchvision]")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    from lila.export import TargetName
+
+    targets = [target.value for target in TargetName]
+    parser.add_argument("--to", choices=targets, default="torchvision", help="library to write code for [torchvision]")
+    takes_path(parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file, not to standard output"))
     parser.add_argument("--json", action="store_true", help="the parameters as JSON instead of code")
 
 

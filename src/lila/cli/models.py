@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila models`."""
+    from lila.choices import check_count
     from lila.errors import ArgumentError
     from lila.models.registry import MODELS, make_model
 
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError(
             f"{arguments.shape!r} is not the shape of an image; write channels x height x width: 3x32x32."
         )
+    check_count("classes", arguments.classes)
     channels, height, width = map(int, sides)
     rows = []
     for name, (about, _) in MODELS.items():

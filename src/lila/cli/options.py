@@ -6,9 +6,19 @@ from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from typing import Any
 
+import shtab
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help texts that keep the line breaks of their examples."""
+
+def takes_path(*actions: argparse.Action) -> None:
+    """Let the shell complete these arguments by files and folders."""
+    for action in actions:
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+def takes_folder(*actions: argparse.Action) -> None:
+    """Let the shell complete these arguments by folders."""
+    for action in actions:
+        action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 
 
 def add_settings(
@@ -48,6 +58,13 @@ def attribute_texts(settings: type) -> dict[str, str]:
     section = (settings.__doc__ or "").partition("Attributes:\n")[2]
     entries = re.findall(r"^ {8}(\w+): (.+?)(?=^ {8}\w+: |\Z)", section, flags=re.MULTILINE | re.DOTALL)
     return {name: " ".join(text.split()) for name, text in entries}
+
+
+def read_count(text: str) -> int:
+    """A whole number that is not negative."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
 
 
 def read_size(text: str) -> tuple[int, int]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lila.cli.options import takes_folder, takes_path
 from lila.cli.task import RunTask, open_run
-from lila.data.images import SUFFIXES, ImageFiles, ImageSet
+from lila.data.images import SUFFIXES, ImageFiles, ImageSet, image_paths
 from lila.errors import DataError
 from lila.files import replaced
 from lila.training.run import Run
@@ -26,9 +27,11 @@ _BATCH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila predict`."""
-    parser.add_argument("run", type=Path, help="folder of the run")
-    parser.add_argument("images", type=Path, nargs="+", help="image files, or folders of them")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
+    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_path(
+        parser.add_argument("images", type=Path, nargs="+", help="image files, or folders of them"),
+        parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output"),
+    )
     parser.add_argument("--resize", action="store_true", help="resize images of another size than the run's")
     parser.add_argument("--json", action="store_true", help="JSON instead of CSV")
 
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
     else:
         with replaced(arguments.out) as temporary:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
     return 0
 
 
@@ -61,7 +64,7 @@ def _image_paths(given: list[Path]) -> Iterator[Path]:
     for path in given:
         if not path.exists():
             raise DataError(f"{path} does not exist.")
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
+        found = image_paths(path) if path.is_dir() else [path]
         if not found:
             raise DataError(f"{path} holds no image ({', '.join(sorted(SUFFIXES))}).")
         yield from found

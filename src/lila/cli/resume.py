@@ -2,11 +2,13 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from lila.cli.options import read_count, takes_folder, takes_path
 from lila.cli.show import record
 from lila.cli.task import read_task
-from lila.cli.train import device
+from lila.cli.train import device, source
 from lila.data.task import load_data
 from lila.memory import keep_heap
 from lila.training.fit import resume
@@ -18,9 +20,10 @@ EXAMPLES = """example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila resume`."""
-    parser.add_argument("run", type=Path, help="folder of the run")
+    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_path(parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved"))
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read images [0]")
+    parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
 
@@ -29,6 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila resume`."""
     keep_heap()
     task = read_task(arguments.run)
+    if arguments.data is not None:
+        task = replace(task, recipe=replace(task.recipe, source=source(arguments.data)))
     data = load_data(task.recipe, task.folder(), workers=arguments.workers)
     task.check(data)
     made = resume(

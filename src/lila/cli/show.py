@@ -2,9 +2,11 @@
 
 import argparse
 import json
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lila.cli.options import takes_folder, takes_path
 
 if TYPE_CHECKING:
     from lila.cli.task import RunTask
@@ -20,8 +22,8 @@ _IMAGES = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
-    parser.add_argument("run", type=Path, help="folder of a run")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF")
+    takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
+    takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -38,17 +40,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
     """Draw a run; with the true ranges and some images if it is known what it was made from."""
-    from lila.data.examples import Examples
-    from lila.data.task import load_data
+    from lila.data.task import read_source
     from lila.data.transformed import true_ranges
+    from lila.errors import DataError
+    from lila.noise import Draw
     from lila.plots import draw_run
 
     if task is None:
         draw_run(run, path)
         return
-    recipe = replace(task.recipe, subset=min(_IMAGES, task.examples[0]), transform="original")
-    images = next(Examples(load_data(recipe, task.folder()).train).batches(_IMAGES)).x
     truth = None if task.recipe.transform == "original" else true_ranges(task.recipe.transform, task.shape)
+    try:
+        train = read_source(task.recipe, task.folder()).train
+        images = task.scaling(train.images(Draw(task.recipe.seed).subset(len(train), min(_IMAGES, len(train)))))
+    except DataError as error:
+        print(f"lila: drawn without images, as the data is not there any more: {error}", file=sys.stderr)
+        draw_run(run, path, truth)
+        return
     draw_run(run, path, truth, images, task.scaling.undo)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from lila.augment.families import Affine2d
 from lila.data.task import Recipe, Scaling, Task
 from lila.models.registry import make_model
-from lila.training.checkpoint import CheckpointError, read_json, write_json
+from lila.training.checkpoint import MODEL, CheckpointError, read_json, write_json
 from lila.training.run import Run, load
 
 TASK = "task.json"
@@ -93,4 +93,5 @@ def open_run(folder: Path) -> tuple[Run, RunTask | None]:
     if not (folder / TASK).exists():
         return load(folder), None
     task = read_task(folder)
-    return load(folder, net=task.network()), task
+    described = read_json(folder / MODEL).get("net") is not None
+    return load(folder, net=None if described else task.network()), task

@@ -13,26 +13,30 @@ import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from lila.augment.families import AFFINE_2D
 from lila.augment.parameterisation import ParameterisationName
 from lila.augment.warp import Padding
-from lila.cli.options import add_settings, given
+from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
 from lila.cli.presets import PRESETS, Preset, PresetName
 from lila.cli.show import record
 from lila.cli.task import RunTask
 from lila.curvature import CurvatureKind, StructureName
-from lila.data.task import Recipe, ScalingName, prepare, read_source
+from lila.data.read import DIGITS
+from lila.data.sources import KNOWN
+from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
-from lila.errors import ArgumentError, LilaError
+from lila.errors import ArgumentError
 from lila.memory import keep_heap
 from lila.prior import PriorStructure
 from lila.training.checkpoint import CHECKPOINT
 from lila.training.fit import fit
 from lila.training.methods import MethodName
 from lila.training.progress import ProgressName
-from lila.training.settings import OptimiserName, Settings
+from lila.training.run import Run
+from lila.training.settings import OptimiserName, PassesName, Settings
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -46,6 +50,7 @@ CHOICES: dict[str, Any] = {
     "structure": StructureName,
     "curvature": CurvatureKind,
     "prior": PriorStructure,
+    "passes": PassesName,
     "transform": VersionName,
     "scaling": ScalingName,
 }
@@ -53,13 +58,15 @@ CHOICES: dict[str, Any] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila train`."""
-    parser.add_argument("data", metavar="DATA", help="a name or a path")
+    takes_path(parser.add_argument("data", metavar="DATA", help="a name or a path"))
     parser.add_argument("--model", help="a name that `lila models` lists, or package.module:function [by preset]")
     parser.add_argument("--preset", choices=[name.value for name in PresetName], default="quick", help="[quick]")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]")
-    parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]")
+    takes_folder(
+        parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),
+        parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]"),
+    )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
-    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read images [0]")
+    parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
     data = parser.add_argument_group("data")
@@ -68,7 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     augmentation = parser.add_argument_group("augmentation")
     augmentation.add_argument("--generators", metavar="NAMES", help=f"of {', '.join(g.name for g in AFFINE_2D)} [all]")
     augmentation.add_argument("--padding", choices=[p.value for p in Padding], default="zeros", help="[zeros]")
-    augmentation.add_argument("--init", type=float, metavar="X", help="range from which each generator starts [0]")
+    augmentation.add_argument(
+        "--init",
+        type=read_numbers,
+        metavar="X",
+        help="range from which each generator starts, or one for each: 0.1,0.2 [0]",
+    )
     augmentation.add_argument(
         "--parameterisation", choices=[p.value for p in ParameterisationName], default="identity", help="[identity]"
     )
@@ -82,64 +94,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
     keep_heap()
+    task, preset = make_task(arguments)
+    settings = given_settings(arguments, preset, task.examples[0])
+    run_task = describe_run(arguments, task, preset, settings)
+    folder = arguments.out or default_folder(run_task, settings)
+    if (folder / CHECKPOINT).exists():
+        raise ArgumentError(
+            f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another --out."
+        )
+    is_new = not folder.exists()
+    try:
+        made = train(arguments, task, run_task, settings, folder)
+    except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
+        if is_new and not (folder / CHECKPOINT).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
+    note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
+    return 0
+
+
+def make_task(arguments: argparse.Namespace) -> tuple[Task, Preset]:
+    """The data made ready, and the preset for its kind of images."""
     recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
     data = read_source(recipe, arguments.data_dir)
     preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
     if recipe.subset is None and preset.most is not None and len(data.train) > preset.most:
         recipe = replace(recipe, subset=preset.most)
-        note(
-            arguments,
-            f"Learning from {preset.most:,} of {len(data.train):,} training images (--subset for another number).",
-        )
-    task = prepare(data, recipe, workers=arguments.workers)
-    settings = given_settings(arguments, preset)
-    run_task = RunTask(
-        recipe,
+        note(arguments, f"Learning from {preset.most:,} of {len(data.train):,} training images (see --subset).")
+    return prepare(data, recipe, workers=arguments.workers), preset
+
+
+def describe_run(arguments: argparse.Namespace, task: Task, preset: Preset, settings: Settings) -> RunTask:
+    """What the run is made from."""
+    augmentation = {
+        "generators": arguments.generators and [name.strip() for name in arguments.generators.split(",")],
+        "padding": arguments.padding,
+        "init": arguments.init,
+        "parameterisation": arguments.parameterisation,
+    }
+    return RunTask(
+        task.recipe,
         None if arguments.data_dir is None else str(arguments.data_dir.resolve()),
         arguments.model or preset.model,
-        {
-            "generators": None if arguments.generators is None else arguments.generators.split(","),
-            "padding": arguments.padding,
-            "init": arguments.init,
-            "parameterisation": arguments.parameterisation,
-        },
+        augmentation,
         settings.seed,
         task.shape,
         task.classes,
         task.scaling,
         task.examples,
     )
-    folder = arguments.out or default_folder(run_task, settings)
-    if (folder / CHECKPOINT).exists():
-        raise ArgumentError(
-            f"{folder} already holds a run. Go on with it by `lila resume {folder}`, or give another --out."
-        )
-    is_new = not folder.exists()
-    try:
-        network, augmentation = run_task.network(), run_task.made_augmentation()
-        run_task.write(folder)
-        made = fit(
-            network,
-            task.train,
-            augmentation,
-            test=task.test,
-            folder=folder,
-            progress="silent" if arguments.json else arguments.progress,
-            device=device(arguments.device),
-            settings=settings,
-        )
-    except LilaError:
-        if is_new and not (folder / CHECKPOINT).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
-    note(arguments, f"\nThe run is in {folder}: try `lila show {folder} --picture ranges.png`.")
-    return 0
+
+
+def train(arguments: argparse.Namespace, task: Task, run_task: RunTask, settings: Settings, folder: Path) -> Run:
+    """Train the network of a run in its folder."""
+    network, augmentation = run_task.network(), run_task.made_augmentation()
+    run_task.write(folder)
+    return fit(
+        network,
+        task.train,
+        augmentation,
+        test=task.test,
+        folder=folder,
+        progress="silent" if arguments.json else arguments.progress,
+        device=device(arguments.device),
+        settings=settings,
+    )
 
 
 def source(text: str) -> str:
     """A name as it is, a path made absolute, so that a run finds its data from any folder."""
-    return str(Path(text).resolve()) if Path(text).exists() else text
+    return text if text in (DIGITS, *KNOWN) or not Path(text).exists() else str(Path(text).resolve())
 
 
 def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -147,13 +172,24 @@ def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given(arguments, Recipe).items() if value is not None}
 
 
-def given_settings(arguments: argparse.Namespace, preset: Preset) -> Settings:
+def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int) -> Settings:
     """The settings: those given, else the preset's, else the defaults."""
     changes = given(arguments, Settings)
     changes.pop("subset", None)  # that of the data
     if arguments.gradient_subset is not None:
         changes["subset"] = arguments.gradient_subset
+    elif preset.settings.get("subset", 0) >= examples:
+        changes["subset"] = None
     return Settings.from_dict(asdict(Settings()) | preset.settings | changes)
+
+
+def read_numbers(text: str) -> float | list[float]:
+    """One number, or several with commas between them."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor several with commas between them") from None
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def default_folder(task: RunTask, settings: Settings) -> Path:

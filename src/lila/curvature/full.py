@@ -13,7 +13,8 @@ from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError, NumericalError
 from lila.memory import available_bytes, readable_bytes
 
-_MATRICES_HELD = 8  # at the most, as counted in the gradient: sum, factor, cotangent, a batch's part and its graph
+_MATRICES_HELD = 7  # at the most, as counted in the gradient: sum, factor, cotangent, a batch's part and its graph
+_SHARE = 0.8  # of the free memory; the rest is for the network's graph
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Full(Structure):
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
         weights = sum(layer.size for layer in layers)
         needed, available = _MATRICES_HELD * weights**2 * like.element_size(), available_bytes(like.device)
-        if needed > available:
+        if needed > _SHARE * available:
             raise MemoryBudgetError(
                 f"The full curvature of {weights:,} weights needs about {readable_bytes(needed)}, but only "
                 f"{readable_bytes(available)} are free. Use structure='kron' (or 'diag'), or freeze some layers."
@@ -93,3 +94,7 @@ class Full(Structure):
 
     def parts(self) -> Mapping[str, Tensor]:
         return {"full curvature": self.matrix}
+
+    def filled(self, saved: Mapping[str, Tensor]) -> Self:
+        (name,) = self.parts()
+        return type(self)(self.layers, saved[name])

@@ -28,6 +28,10 @@ from lila.curvature.layers import Layer
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
+from lila.errors import MemoryBudgetError, NumericalError
+from lila.memory import available_bytes, readable_bytes
+
+_COPIES = 6  # of the factors: their sum, a batch's part, eigenvectors, cotangent, and what decomposing takes
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,13 @@ class KronBlock:
     @cached_property
     def eigen(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Eigenvalues and eigenvectors of A / M and of G."""
-        return eigh(self.A / max(self.positions, 1.0)), eigh(self.G)
+        try:
+            return eigh(self.A / max(self.positions, 1.0)), eigh(self.G)
+        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+            raise NumericalError(
+                f"The factors of layer {self.layer.name!r} could not be decomposed, not even in float64: {error} Lower "
+                "the learning rate, or compute in float64."
+            ) from error
 
     def eigenvalues(self, precisions: Mapping[str, Tensor]) -> Tensor:
         """Eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has a single precision delta."""
@@ -84,11 +94,20 @@ class Kron(Structure):
 
     @classmethod
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
+        shapes = {layer.name: _factor_sizes(layer) for layer in layers}
+        entries = {name: groups * (inputs**2 + outputs**2) for name, (groups, outputs, inputs) in shapes.items()}
+        needed, available = _COPIES * sum(entries.values()) * like.element_size(), available_bytes(like.device)
+        if needed > available:
+            largest = max(entries, key=lambda name: entries[name])
+            raise MemoryBudgetError(
+                f"The Kronecker factors need about {readable_bytes(needed)}, most of it for layer {largest!r} with "
+                f"{shapes[largest][2]:,} inputs and {shapes[largest][1]:,} outputs, but only "
+                f"{readable_bytes(available)} are free. Use smaller images, a network that pools before its linear "
+                "layers, or structure='diag'."
+            )
         blocks = []
         for layer in layers:
-            groups, outputs, inputs = layer.shape
-            if layer.rule.sharing is Sharing.REDUCE:
-                outputs, inputs = outputs * inputs, 1
+            groups, outputs, inputs = shapes[layer.name]
             A, G = like.new_zeros(groups, inputs, inputs), like.new_zeros(groups, outputs, outputs)
             blocks.append(KronBlock(layer, A, G, 0.0))
         return cls(tuple(blocks))
@@ -161,6 +180,21 @@ class Kron(Structure):
             named[f"output factor G of layer {block.layer.name!r}"] = block.G
         return named
 
+    def saved(self) -> dict[str, Tensor]:
+        positions = torch.tensor([block.positions for block in self.blocks], dtype=torch.float64)
+        return dict(self.parts()) | {"positions": positions}
+
+    def filled(self, saved: Mapping[str, Tensor]) -> Self:
+        factors = [saved[name] for name in self.parts()]
+        parts = zip(self.blocks, factors[0::2], factors[1::2], saved["positions"].tolist(), strict=True)
+        return type(self)(tuple(KronBlock(block.layer, A, G, positions) for block, A, G, positions in parts))
+
+
+def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
+    """Groups, and the sides of G and A."""
+    groups, outputs, inputs = layer.shape
+    return (groups, outputs * inputs, 1) if layer.rule.sharing is Sharing.REDUCE else (groups, outputs, inputs)
+
 
 def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> list[Tensor]:
     """Per layer, the output gradients g of all columns (b, c, k), or what stands for them: shape (k b, t, r, o)."""
@@ -184,11 +218,14 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices.
 
     A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. What does not converge
-    in float32 is done in float64.
+    in float32 is done in float64; some libraries do not say so but return NaN, for matrices of low rank in particular.
     """
     symmetric = (matrix + matrix.mT) / 2
     try:
         values, vectors = torch.linalg.eigh(symmetric)
+        converged = bool(values.isfinite().all()) and bool(vectors.isfinite().all())
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        converged = False
+    if not converged:
         values, vectors = (x.to(matrix.dtype) for x in torch.linalg.eigh(symmetric.double()))
     return values.clamp(min=0), vectors

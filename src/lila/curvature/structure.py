@@ -83,6 +83,14 @@ class Structure(ABC):
     def parts(self) -> Mapping[str, Tensor]:
         """The tensors it consists of, by a name a person can make sense of."""
 
+    def saved(self) -> dict[str, Tensor]:
+        """Everything that `filled` needs, by name."""
+        return dict(self.parts())
+
+    @abstractmethod
+    def filled(self, saved: Mapping[str, Tensor]) -> Self:
+        """The same structure with what was saved in place of its own tensors."""
+
 
 def check_precision(like: Tensor) -> None:
     """Raise if factors of this type could not be decomposed."""

@@ -98,6 +98,8 @@ def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
 def _classes(path: Path, *labels: Tensor) -> tuple[str, ...]:
     """The classes 0, 1, ..., each of which must have a training image."""
     count = int(max(int(part.max()) for part in labels)) + 1
+    if count < 2:
+        raise DataError(f"{path} holds a single class; there is nothing to tell apart.")
     present = labels[0].unique()
     if len(present) < count:
         missing = next((i for i, label in enumerate(present.tolist()) if label != i), len(present))

@@ -105,6 +105,9 @@ class Examples:
         try:
             for item in DataLoader(self.dataset, batch_size=size, sampler=sampler, **self.loading):
                 yield _checked_item(item)
+        except DataError as error:
+            # From a worker process it arrives with that process's traceback before it.
+            raise DataError(str(error).strip().splitlines()[-1].rpartition("DataError: ")[2]) from error
         except (TypeError, RuntimeError) as error:
             if not any(words in str(error) for words in ("default_collate", "stack expects each tensor")):
                 raise

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lila.data.images import SUFFIXES, ImageData, ImageFiles, ImageSet, look_at_images, split
+from lila.data.images import SUFFIXES, ImageData, ImageFiles, ImageSet, image_paths, look_at_images, split
 from lila.errors import DataError
 
 Files = Mapping[str, list[Path]]
@@ -29,6 +29,10 @@ def read_folder(folder: Path, size: tuple[int, int] | None = None, test_share: f
     if len(found) == 2 and list(found[0]) != list(found[1]):
         differing = ", ".join(sorted(set(found[0]) ^ set(found[1])))
         raise DataError(f"{parts[0]} and {parts[1]} must hold the same classes; these are in one only: {differing}.")
+    if len(found[0]) < 2:
+        raise DataError(
+            f"{folder} must hold a folder of images for each of two or more classes, but it holds {len(found[0])}."
+        )
     channels, sizes = look_at_images([path for part in found for path in _flat(part)])
     if size is None and len(sizes) > 1:
         (one, first), (other, second) = list(sizes.items())[:2]
@@ -45,14 +49,7 @@ def read_folder(folder: Path, size: tuple[int, int] | None = None, test_share: f
 def _files(folder: Path) -> dict[str, list[Path]]:
     """The image files of each class, both in the order of their names."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if len(classes) < 2:
-        raise DataError(
-            f"{folder} must hold a folder of images for each of two or more classes, but it has {len(classes)} folders."
-        )
-    found = {
-        of_class.name: sorted(path for path in of_class.rglob("*") if path.suffix.lower() in SUFFIXES)
-        for of_class in classes
-    }
+    found = {of_class.name: image_paths(of_class) for of_class in classes}
     empty = [name for name, paths in found.items() if not paths]
     if empty:
         raise DataError(f"{folder / empty[0]} holds no image ({', '.join(sorted(SUFFIXES))}). Fill or remove it.")

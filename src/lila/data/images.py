@@ -1,18 +1,20 @@
 """Labelled images in one form, whatever they were read from."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from lila.errors import ArgumentError, DataError
 from lila.noise import Draw
 
 GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "F"}
+_FIRST_TURNED = 5  # orientations from here on swap height and width
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 
 
@@ -131,18 +133,19 @@ def read_image(path: Path, channels: int, size: tuple[int, int], resize: bool) -
         size: the height and width to have.
         resize: whether to resize an image of another size; an error otherwise.
     """
+    height, width = size
     with _opened(path) as image:
         try:
-            image.load()
-        except (OSError, SyntaxError, ValueError) as error:  # SyntaxError is what Pillow raises for a broken PNG
+            upright = ImageOps.exif_transpose(image) if _orientation(image) > 1 else image
+            upright.load()
+        except (OSError, SyntaxError, ValueError, struct.error) as error:  # what Pillow raises for broken files
             raise DataError(f"{path} is damaged: {error}. Replace or remove it.") from error
-        height, width = size
-        converted = _eight_bits(image).convert("L" if channels == 1 else "RGB")
+        converted = _eight_bits(path, upright).convert("L" if channels == 1 else "RGB")
     if converted.size != (width, height):
         if not resize:
             raise DataError(
-                f"{path} is {converted.height} x {converted.width} pixels, but {height} x {width} are wanted. Give "
-                "the size to which all images are to be resized (--size on the command line)."
+                f"{path} is {converted.height} x {converted.width} pixels, but {height} x {width} are wanted. Resize "
+                "it, or ask for resizing (`lila train --size`, `lila predict --resize`)."
             )
         converted = converted.resize((width, height), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(converted)).reshape(height, width, channels).permute(2, 0, 1)
@@ -153,9 +156,28 @@ def look_at_images(paths: Sequence[Path]) -> tuple[int, dict[tuple[int, int], Pa
     grey, sizes = True, dict[tuple[int, int], Path]()
     for path in paths:
         with _opened(path) as image:
-            grey = grey and image.mode in GREY_MODES
-            sizes.setdefault((image.height, image.width), path)
+            grey = grey and _is_grey(image)
+            sides = (image.height, image.width)
+            sizes.setdefault(sides[::-1] if _orientation(image) >= _FIRST_TURNED else sides, path)
     return 1 if grey else 3, sizes
+
+
+def image_paths(folder: Path) -> list[Path]:
+    """The image files in a folder and in those below it, in the order of their names; hidden ones are left out."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _orientation(image: Image.Image) -> int:
+    """The EXIF orientation of a photograph; 1 is upright. Other formats would have to be decoded to know."""
+    return int(image.getexif().get(ExifTags.Base.Orientation, 1)) if image.format in ("JPEG", "MPO") else 1
+
+
+def _is_grey(image: Image.Image) -> bool:
+    if image.mode != "P":
+        return image.mode in GREY_MODES
+    palette = np.array(image.getpalette("RGB") or []).reshape(-1, 3)
+    return bool((palette == palette[:, :1]).all())
 
 
 def _opened(path: Path) -> Image.Image:
@@ -167,8 +189,16 @@ def _opened(path: Path) -> Image.Image:
         raise DataError(f"{path} cannot be read: {error}.") from error
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Grey images of 16 bits brought to 8, which Pillow's own conversion would clip."""
-    if not image.mode.startswith("I"):
-        return image
-    return Image.fromarray((np.asarray(image, dtype=np.float64) / 257).clip(0, 255).round().astype(np.uint8))
+def _eight_bits(path: Path, image: Image.Image) -> Image.Image:
+    """Grey of 16 bits brought to 8, which Pillow's own conversion would clip; transparency put on black."""
+    if image.mode in ("I", "F"):
+        raise DataError(
+            f"{path} has pixels of 32 bits, whose scale is not known. Convert it to 8 or 16 bits, or give the images "
+            "as arrays (.npz)."
+        )
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8))
+    if image.has_transparency_data:
+        opaque = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", opaque.size, (0, 0, 0, 255)), opaque)
+    return image

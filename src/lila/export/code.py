@@ -53,12 +53,21 @@ def export_code(target: str | TargetName, affine: Affine, ranges: Mapping[str, f
 
 def export_json(affine: Affine, ranges: Mapping[str, float]) -> dict[str, Any]:
     """The distribution itself, and its parameters in the terms of other libraries."""
+    values = _values(affine, ranges)
     return {
         "distribution": "x'(p) = x(exp(sum_i eps_i range_i G_i)^-1 p), eps_i independent and uniform on [-1, 1]",
         "coordinates": "origin at the image's centre, x right, y down, unit half the longer side",
         "generators": _generators(ranges),
         "ranges": dict(ranges),
         "affine": asdict(affine),
+        "torchvision": {name: values[name] for name in ("degrees", "translate", "scale", "shear")},
+        "kornia": {name: values[name] for name in ("degrees", "translate", "shear")} | {"scale": values["scales"]},
+        "albumentations": {
+            "rotate": _interval(affine.degrees),
+            "translate_percent": {"x": _interval(affine.translate[0]), "y": _interval(affine.translate[1])},
+            "scale": {"x": values["scale_x"], "y": values["scale_y"]},
+            "shear": {"x": _interval(affine.shear), "y": (0.0, 0.0)},
+        },
     }
 
 
@@ -93,3 +102,7 @@ def _values(affine: Affine, ranges: Mapping[str, float]) -> dict[str, Any]:
 
 def _rounded(value: float | tuple[float, ...]) -> float | tuple[float, ...]:
     return tuple(round(part, _DIGITS) for part in value) if isinstance(value, tuple) else round(value, _DIGITS)
+
+
+def _interval(value: float) -> tuple[float, float]:
+    return -round(value, _DIGITS), round(value, _DIGITS)

@@ -6,6 +6,7 @@ tests compare the warped images). What differs:
 
 - A product of several maps is not the exponential of a sum; the difference is of second order in the ranges.
 - Our scale is uniform in its logarithm, theirs in the factor; the ends agree.
+- torchvision and albumentations round shifts to whole pixels, and no library shifts by more than the image's side.
 - Our shear is symmetric: it stretches by exp(r) along one diagonal and by exp(-r) along the other. Theirs moves rows
   sidewise by gamma times their height, which has principal stretches exp(+-asinh(gamma / 2)) and turns by atan(gamma/2)
   besides. The one with the same stretches has gamma = 2 sinh(r).
@@ -67,7 +68,7 @@ def affine_parameters(
     half = max(height, width) / 2  # the unit of a shift, in pixels
     return Affine(
         degrees(r["rotation"]),
-        (r["x-translation"] * half / width, r["y-translation"] * half / height),
+        (min(r["x-translation"] * half / width, 1.0), min(r["y-translation"] * half / height, 1.0)),
         (exp(-r["x-scale"]), exp(r["x-scale"])),
         (exp(-r["y-scale"]), exp(r["y-scale"])),
         degrees(atan(2 * sinh(r["shear"]))),

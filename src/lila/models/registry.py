@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 
+import torch
 from torch import nn
 
 from lila.choices import choose
@@ -64,14 +65,24 @@ def make_model(name: str, shape: Shape, outputs: int) -> nn.Module:
         sys.path.insert(0, "")  # the current folder, which a console script does not look into by itself
     try:
         function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        made = function(shape, outputs)
+    except Exception as error:  # whatever the user's code raises
         raise ModelError(
-            f"The network {name!r} could not be imported: {error}. It must be a function in a module that Python "
-            "finds, from the current folder or the installed packages."
+            f"The network {name!r} could not be made: {type(error).__name__}: {error}. It must be a function in a "
+            "module that Python finds, from the current folder or the installed packages; it is called with the shape "
+            "of an image (channels, height, width) and the number of classes."
         ) from error
-    if not callable(function):
-        raise ModelError(f"{name} must be a function, but is a {type(function).__name__}.")
-    made = function(shape, outputs)
     if not isinstance(made, nn.Module):
         raise ModelError(f"{name} must return a torch.nn.Module, but returned a {type(made).__name__}.")
+    _check_shapes(name, made, shape, outputs)
     return made
+
+
+def _check_shapes(name: str, net: nn.Module, shape: Shape, outputs: int) -> None:
+    try:
+        with torch.no_grad():
+            found = tuple(net(torch.zeros(2, *shape)).shape)
+    except Exception as error:  # whatever the user's code raises
+        raise ModelError(f"{name} does not take images of shape {shape}: {type(error).__name__}: {error}") from error
+    if found != (2, outputs):
+        raise ModelError(f"{name} maps two images to {found}, but for {outputs} classes it must be (2, {outputs}).")

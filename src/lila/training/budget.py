@@ -1,7 +1,8 @@
 """The microbatch that fits into a memory budget, found by measuring small ones.
 
 The memory of a microbatch of b examples is  fixed + b * each:  factors and cotangents, which do not depend on b, and
-the graph of the second pass, which is the largest thing that training holds. Two measurements give both numbers.
+the graph of the second pass, which is the largest thing that training holds. Two measurements give both numbers. What
+is largest at a time may be another thing for larger batches, so the choice is measured too, and made smaller if needed.
 """
 
 import torch
@@ -38,11 +39,15 @@ def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_
             f"of examples), but the budget is {readable_bytes(budget)}. Give more memory, or use fewer samples, one "
             "gradient probe, or structure='diag'."
         )
-    return min(fits, batch_size, batch_size if device.type == "cuda" else _MOST_ON_CPU)
+    count = min(fits, batch_size, batch_size if device.type == "cuda" else _MOST_ON_CPU)
+    while count > 1 and (used := measure(evidence, data, count)) > budget:
+        count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
+    return count
 
 
 def measure(evidence: Evidence, data: Data, count: int) -> int:
     """Peak bytes of the second pass over a microbatch of `count` examples."""
+    evidence.no_curvature()  # says so if it cannot be held at all
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
     parameters = [p for name, p in evidence.hyperparameters().items() if not name.startswith("prior.")]

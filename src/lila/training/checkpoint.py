@@ -48,6 +48,9 @@ def read_settings(folder: Path) -> Settings:
     """Read the settings of a run."""
     values = read_json(folder / SETTINGS)
     try:
+        missing = [name for name in ("method", "epochs", "samples", "seed") if name not in values]
+        if missing:
+            raise ValueError(f"{missing[0]} is missing")
         return Settings.from_dict(values)
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{folder / SETTINGS} does not hold settings: {error}") from error

@@ -26,6 +26,7 @@ from lila.prior import GaussianPrior
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.interruption import saved_on_interruption
+from lila.training.methods import By
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
@@ -70,7 +71,7 @@ def fit(
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     if settings.microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
-        trial = _evidence(state, replace(settings, microbatch=1))
+        trial = _evidence(state, replace(settings, microbatch=1), data)
         settings = replace(settings, microbatch=choose_microbatch(trial, data, settings.memory, settings.batch_size))
     if folder is not None:
         folder = Path(folder)
@@ -112,7 +113,7 @@ def resume(
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
-        state.load_tensors(tensors)
+        state.load_tensors(tensors, folder / CHECKPOINT, _evidence(state, settings, data).no_curvature())
     return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
 
 
@@ -127,7 +128,7 @@ def _train(
 ) -> Run:
     """The loop: train the weights, step the hyperparameters, record, save."""
     examples = Examples(data, next(state.model.parameters()).device)
-    evidence = _evidence(state, settings)
+    evidence = _evidence(state, settings, data)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
@@ -150,16 +151,17 @@ def _train(
     return run
 
 
-def _evidence(state: State, settings: Settings) -> Evidence:
+def _evidence(state: State, settings: Settings, data: Data) -> Evidence:
     assert settings.microbatch is not None, "chosen before training"
+    probes, gradient_probes = settings.probe_counts(len(Examples(data)))
     return Evidence(
         state.model,
         state.likelihood,
         state.prior,
         settings.structure,
         settings.curvature,
-        settings.probes,
-        settings.gradient_probes,
+        probes,
+        gradient_probes,
         settings.microbatch,
         settings.how.layers,
         settings.how.average,
@@ -195,6 +197,11 @@ def _new_state(
     plain = augmentation is None or not how.invariant
     like = next(net.parameters())
     chosen = Compose() if plain or augmentation is None else augmentation.to(like.device, like.dtype)
+    if how.eta is By.NOTHING and chosen.ranges and not any(chosen.ranges.values()):
+        raise ArgumentError(
+            f"The method {settings.method!r} does not learn its ranges, and all of them are zero: give the "
+            "augmentation ranges to start from, and to stay at (init=...)."
+        )
     model = InvariantModel(net, chosen, 1 if plain else settings.samples)
     precision = settings.weight_decay * len(Examples(data)) if how.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision)

@@ -20,6 +20,7 @@ from lila.training.checkpoint import (
     MODEL,
     RESULT,
     SETTINGS,
+    CheckpointError,
     read_checkpoint,
     read_json,
     read_settings,
@@ -87,7 +88,8 @@ class Run:
             raise ArgumentError(
                 "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
-                "evidence = lila.Evidence(run.model, run.likelihood, run.prior)."
+                f"evidence = lila.Evidence(run.model, run.likelihood, run.prior, {self.settings.structure!r}, "
+                f"{self.settings.curvature!r}, layers={self.settings.how.layers!r})."
             )
         return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 
@@ -136,17 +138,33 @@ def load(
         likelihood: likewise.
     """
     folder = Path(folder)
-    settings, description, result = read_settings(folder), read_json(folder / MODEL), read_json(folder / RESULT)
-    made_net = _given_or_built(net, description["net"], "net")
-    made_augmentation = _given_or_built(augmentation, description["augmentation"], "augmentation")
-    made_likelihood = _given_or_built(likelihood, description["likelihood"], "likelihood")
-    tensors, epoch, history = read_checkpoint(folder)
-    dtype = tensors["prior.log_precisions.0"].dtype
-    model = InvariantModel(made_net, made_augmentation, description["samples"]).to(dtype)
-    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {}, epoch, history)
-    state.load_tensors(tensors)
-    evidence, shape = Terms(**result["evidence"]), tuple(result["shape"])
-    return Run(settings, model, made_likelihood, state.prior, history, evidence, result["test"], shape)
+    settings, description, result = read_settings(folder), read_json(folder / MODEL), read_result(folder)
+    try:
+        made_net = _given_or_built(net, description["net"], "net")
+        made_augmentation = _given_or_built(augmentation, description["augmentation"], "augmentation")
+        made_likelihood = _given_or_built(likelihood, description["likelihood"], "likelihood")
+        samples, evidence, shape = description["samples"], Terms(**result["evidence"]), tuple(result["shape"])
+        test = result["test"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{folder / MODEL} or {folder / RESULT} is not what a run writes: {error!r}") from error
+    tensors, _, history = read_checkpoint(folder)
+    dtype = next((t.dtype for name, t in tensors.items() if name.startswith("prior.")), None)
+    model = InvariantModel(made_net, made_augmentation, samples).to(dtype)
+    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {})
+    state.load_tensors(tensors, folder / CHECKPOINT)
+    return Run(settings, model, made_likelihood, state.prior, history, evidence, test, shape)
+
+
+def read_result(folder: Path) -> Any:
+    """What a finished run reports."""
+    if (folder / CHECKPOINT).exists() and not (folder / RESULT).exists():
+        _, epoch, _ = read_checkpoint(folder)
+        epochs = read_settings(folder).epochs
+        raise CheckpointError(
+            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
+            f"{folder}`, or lila.resume in Python."
+        )
+    return read_json(folder / RESULT)
 
 
 def _given_or_built(given: M | None, description: dict[str, Any] | None, what: str) -> M:

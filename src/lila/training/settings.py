@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from math import ceil
 from typing import Any, Self
 
 from lila.choices import check_count, choose
@@ -9,7 +10,20 @@ from lila.curvature import CurvatureKind, StructureName
 from lila.errors import ArgumentError
 from lila.memory import parse_bytes
 from lila.prior import PriorStructure
-from lila.training.methods import METHODS, Method, MethodName
+from lila.training.methods import METHODS, By, Method, MethodName
+
+_ENOUGH_PROBES = 2_500  # over all examples: see docs/speed.md
+
+
+class PassesName(StrEnum):
+    """How a hyper-step goes over the data; each is cheaper than the one before, and noisier."""
+
+    EXACT = "exact"
+    """A pass for the estimate and one for its gradient, both with all columns of the output Hessian's root."""
+    PROBED = "probed"
+    """The same two passes with random probes: enough of them in the first, one per example in the second."""
+    LAGGED = "lagged"
+    """A single pass with one probe per example, whose gradient uses the curvature of the hyper-step before."""
 
 
 class OptimiserName(StrEnum):
@@ -39,14 +53,18 @@ class Settings:
         hyper_every: epochs from one hyper-step to the next.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" or "ef".
-        probes: random probes per example in the estimate of the evidence; None is exact.
-        gradient_probes: random probes per example in its gradient; None is exact.
+        passes: how a hyper-step goes over the data: "exact", "probed" or "lagged".
+        probes: random probes per example in the estimate of the evidence; None is all columns for "exact" passes, and
+            as many as give 2,500 over all examples for others.
+        gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, and 1 for
+            others.
         subset: examples per gradient of the evidence, rescaled; None uses all.
         prior: structure of the prior: "scalar", "layerwise" or "diagonal".
         precision: prior precision from which learning starts.
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
         eta_reward: how much Augerino's loss rewards the norm of eta.
-        seed: of noise and shuffling.
+        seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
+            and of the network's first weights.
         microbatch: examples whose graph is in memory at a time; it does not change the result but by rounding. None
             chooses it from the memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
@@ -68,6 +86,7 @@ class Settings:
     hyper_every: int = 1
     structure: str = "kron"
     curvature: str = "ggn"
+    passes: str = "exact"
     probes: int | None = None
     gradient_probes: int | None = None
     subset: int | None = None
@@ -83,6 +102,7 @@ class Settings:
     def __post_init__(self) -> None:
         choose(MethodName, self.method, "method")
         choose(OptimiserName, self.optimiser, "optimiser")
+        choose(PassesName, self.passes, "kind of passes")
         choose(StructureName, self.structure, "curvature structure")
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
@@ -93,6 +113,11 @@ class Settings:
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             if not getattr(self, name) >= 0:
                 raise ArgumentError(f"{name} must not be negative, but is {getattr(self, name)}.")
+        if self.how.eta is By.EVIDENCE and self.burn_in >= self.epochs:
+            raise ArgumentError(
+                f"With {self.epochs} epochs and a burn-in of {self.burn_in} there is no hyper-step, so that nothing "
+                "would be learned about the transformations. Take more epochs, or a shorter burn-in."
+            )
         if self.memory is not None:
             parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
@@ -103,6 +128,12 @@ class Settings:
     def how(self) -> Method:
         """What the method does."""
         return METHODS[MethodName(self.method)]
+
+    def probe_counts(self, examples: int) -> tuple[int | None, int | None]:
+        """Probes per example in the estimate and in the gradient, for a number of examples; None for all columns."""
+        if self.passes == PassesName.EXACT:
+            return self.probes, self.gradient_probes
+        return self.probes or ceil(_ENOUGH_PROBES / examples), self.gradient_probes or 1
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:

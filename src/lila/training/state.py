@@ -7,15 +7,17 @@ whole state: putting them back gives, bit for bit, what an uninterrupted run giv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import cos, pi
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lila.errors import ArgumentError
+from lila.curvature import Structure
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.prior import GaussianPrior
+from lila.training.checkpoint import CheckpointError
 from lila.training.settings import OptimiserName, Settings
 
 
@@ -28,6 +30,7 @@ class State:
         likelihood: of the targets.
         prior: over the weights.
         optimisers: of "weights", "eta", and "hyper" (prior precisions and observation noise).
+        curvature: of the last hyper-step, where the next one needs it.
         epoch: the number of epochs done.
         history: one record per epoch.
     """
@@ -36,6 +39,7 @@ class State:
     likelihood: Likelihood
     prior: GaussianPrior
     optimisers: dict[str, torch.optim.Optimizer]
+    curvature: Structure | None = None
     epoch: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -82,22 +86,34 @@ class State:
                 for key, value in optimiser.state.get(parameter, {}).items():
                     if isinstance(value, Tensor):
                         named[f"optimiser.{name}.{position}.{key}"] = value
+        if self.curvature is not None:
+            named |= {f"curvature.{name}": part for name, part in self.curvature.saved().items()}
         return named
 
     @torch.no_grad()
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put tensors back that came from `tensors`; checks all before it changes any."""
+    def load_tensors(self, tensors: Mapping[str, Tensor], path: Path, empty: Structure | None = None) -> None:
+        """Put tensors back that came from `tensors`; checks all before it changes any.
+
+        Args:
+            tensors: by name.
+            path: the file that they come from, for messages.
+            empty: a curvature of the right structure, to be filled if one was saved.
+        """
         current = dict(self._of_modules())
         for name, tensor in current.items():
             if name not in tensors:
-                raise ArgumentError(f"The saved state has no {name!r}: it belongs to another network or augmentation.")
+                raise CheckpointError(f"{path} has no {name!r}: it belongs to another network or augmentation.")
             if tensors[name].shape != tensor.shape:
-                raise ArgumentError(
-                    f"{name!r} has shape {tuple(tensors[name].shape)} in the saved state but {tuple(tensor.shape)} "
-                    "here: it belongs to another network or augmentation."
+                raise CheckpointError(
+                    f"{name!r} has shape {tuple(tensors[name].shape)} in {path} but {tuple(tensor.shape)} here: it "
+                    "belongs to another network or augmentation."
                 )
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
+        saved_parts = {k.removeprefix("curvature."): t for k, t in tensors.items() if k.startswith("curvature.")}
+        if saved_parts and empty is not None:
+            like = next(iter(current.values()))
+            self.curvature = empty.filled({name: part.to(like.device) for name, part in saved_parts.items()})
         for name, optimiser in self.optimisers.items():
             for position, parameter in enumerate(_optimised(optimiser)):
                 prefix = f"optimiser.{name}.{position}."

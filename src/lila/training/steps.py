@@ -14,7 +14,7 @@ from lila.likelihood import Categorical
 from lila.noise import Draw
 from lila.passes import Average
 from lila.training.methods import By
-from lila.training.settings import Settings
+from lila.training.settings import PassesName, Settings
 from lila.training.state import State
 
 
@@ -61,10 +61,16 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings,
     if not groups:
         return None
     state.track(*groups)
-    estimate = evidence.estimate(data, draw)
     for name in groups:
         state.optimisers[name].zero_grad()
-    evidence.backward(data, estimate, settings.subset)
+    if state.curvature is None:
+        estimate = evidence.estimate(data, draw)
+        evidence.backward(data, estimate, settings.subset)
+    else:
+        estimate, gradients = evidence.advance(data, state.curvature, draw)
+        evidence.descend(gradients)
+    if settings.passes == PassesName.LAGGED:
+        state.curvature = estimate.curvature
     for name in groups:
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
