@@ -223,3 +223,33 @@ def test_factors_that_do_not_fit_into_memory_are_refused_with_the_layer_named() 
     evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net))
     with pytest.raises(lila.MemoryBudgetError, match=r"layer '1' with 1,000,001 inputs and 1 outputs"):
         evidence.no_curvature()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_of_zeros_are_left_out_of_the_decomposition_and_put_back(dtype: torch.dtype) -> None:
+    rows = torch.randn(2, 12, 9, dtype=torch.float64)
+    rows[:, :, [0, 3, 4, 8]] = 0
+    rows[1, :, 5] = 0  # of one of two groups only, so it stays in
+    matrix = (rows.mT @ rows).to(dtype)
+    values, vectors = eigh(matrix)
+    assert values.dtype == vectors.dtype == dtype
+    atol = 1e-4 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close((vectors * values[:, None, :]) @ vectors.mT, matrix, rtol=0, atol=atol)
+    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(9, dtype=dtype).expand(2, 9, 9), rtol=0, atol=atol)
+    assert (values >= 0).all()
+
+
+def test_what_fails_in_double_precision_too_is_shifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    decompose, tried = torch.linalg.eigh, []
+
+    def failing_twice(matrix: Tensor) -> tuple[Tensor, Tensor]:
+        tried.append(matrix)
+        if len(tried) < 3:
+            raise torch.linalg.LinAlgError("not today")  # type: ignore[attr-defined]
+        return decompose(matrix)
+
+    monkeypatch.setattr(torch.linalg, "eigh", failing_twice)
+    v = torch.rand(1, 20, 3)
+    values, vectors = eigh(v @ v.mT)
+    torch.testing.assert_close((vectors * values[:, None, :]) @ vectors.mT, v @ v.mT)
+    assert float((tried[2] - tried[1]).abs().max()) > 0
