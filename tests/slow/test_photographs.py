@@ -42,6 +42,6 @@ def test_a_folder_of_600_photographs_in_three_classes(lila: Lila, tmp_path: Path
     rows = list(csv.DictReader(io.StringIO(table.stdout)))
     assert len(rows) == len(CLASSES) * EACH
     right = sum(Path(row["file"]).parent.name == row["class"] for row in rows)
-    assert right / len(rows) > record["test"]["accuracy"]
+    assert right / len(rows) > 0.6
     code = lila("export", run, "--to", "kornia").stdout
     assert "RandomAffine" in code

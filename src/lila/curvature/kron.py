@@ -240,16 +240,29 @@ def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
 
     Some libraries do not say that they failed, but return NaN.
     """
-    wide = symmetric.double()
-    shift = wide.diagonal(dim1=1, dim2=2).sum(1)[:, None] * torch.finfo(torch.float64).eps
-    attempts = ((symmetric, 0.0), (wide, 0.0), (wide + torch.diag_embed(shift.expand(wide.shape[:2])), shift))
     error: Exception | None = None
-    for tried, shifted in attempts:
+    for attempt in (_as_it_is, _in_double, _shifted):
         try:
-            values, vectors = torch.linalg.eigh(tried)
+            values, vectors = attempt(symmetric)
         except torch.linalg.LinAlgError as failed:  # type: ignore[attr-defined]
             error = failed
             continue
         if bool(values.isfinite().all()) and bool(vectors.isfinite().all()):
-            return (values - shifted).clamp(min=0).to(symmetric.dtype), vectors.to(symmetric.dtype)
+            return values.clamp(min=0).to(symmetric.dtype), vectors.to(symmetric.dtype)
     raise error or torch.linalg.LinAlgError("the result is not finite")  # type: ignore[attr-defined]
+
+
+def _as_it_is(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    values, vectors = torch.linalg.eigh(symmetric)
+    return values, vectors
+
+
+def _in_double(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    return _as_it_is(symmetric.double())
+
+
+def _shifted(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    wide = symmetric.double()
+    shift = wide.diagonal(dim1=1, dim2=2).sum(1)[:, None] * torch.finfo(torch.float64).eps
+    values, vectors = _as_it_is(wide + torch.diag_embed(shift.expand(wide.shape[:2])))
+    return values - shift, vectors
