@@ -34,7 +34,7 @@ types: $(STAMP)
 check: lint types test  ## everything that CI asks
 
 bench: $(STAMP)  ## cost of a hyper-step in units of a parameter epoch
-	$(BIN)/python benchmarks/hyperstep.py
+	$(BIN)/lila bench
 
 clean:
 	rm -rf $(VENV) out dist build

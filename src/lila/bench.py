@@ -1,0 +1,185 @@
+"""What a hyper-step costs, in units of an epoch of the weights, as ratios measured in one run.
+
+The unit is a forward, a backward to the weights and a step over the same examples, samples and batches. Nothing is
+timed before it has been checked: the gradient of each kind of passes against the exact one, the warp against PyTorch's.
+"""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lila.allocation import Allocation
+from lila.augment.families import Affine2d
+from lila.errors import NumericalError
+from lila.evidence import Evidence
+from lila.invariant import InvariantModel
+from lila.likelihood import Categorical
+from lila.models.registry import make_model
+from lila.noise import Draw
+from lila.prior import GaussianPrior
+from lila.training.settings import PassesName, Settings
+
+_RANGE = 0.1  # of each generator
+_TOLERANCE = 0.5  # of the gradient's norm, by which probes may be off
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network to measure.
+
+    Attributes:
+        model: its name.
+        shape: of an image.
+        samples: S.
+        batch: examples per batch and microbatch.
+        classes: number of outputs.
+    """
+
+    model: str
+    shape: tuple[int, int, int]
+    samples: int
+    batch: int
+    classes: int = 10
+
+
+JOBS = {
+    job.model: job
+    for job in (
+        Job("mlp", (1, 28, 28), samples=31, batch=125),
+        Job("cnn", (1, 28, 28), samples=31, batch=50),
+        Job("resnet-8-8", (3, 32, 32), samples=20, batch=50),
+    )
+}
+"""The networks, samples and images of the paper's timings."""
+
+
+def measure(job: Job, examples: int, repeats: int) -> dict[str, float]:
+    """Everything about one network, as ratios but for the seconds of the unit."""
+    torch.manual_seed(0)
+    net = make_model(job.model, job.shape, job.classes)
+    with torch.no_grad():  # away from Fixup's zeros, where gradients vanish
+        for parameter in net.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.02)
+    model = InvariantModel(net, Affine2d(init=_RANGE), job.samples)
+    data = torch.rand(examples, *job.shape), torch.randint(job.classes, (examples,))
+    unit = seconds(partial(parameter_epoch, model, data, job.batch), repeats)
+    result = {"seconds of an epoch": unit}
+    result["epoch / plain loop"] = unit / seconds(plain_loop(model, data, job.batch), repeats)
+    result["warp / PyTorch's"] = warp_ratio(model, data[0][: job.batch], repeats)
+    step = peak(partial(parameter_epoch, model, (data[0][: job.batch], data[1][: job.batch]), job.batch))
+    for name, work in hyper_steps(job, model, data).items():
+        parts = [seconds(part, repeats) / unit for part in work]
+        result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(parts)} | {f"{name}: total": sum(parts)}
+    result["memory of a hyper-step / of a step"] = peak(hyper_steps(job, model, data)["probed"][-1]) / step
+    return result
+
+
+def hyper_steps(
+    job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]
+) -> dict[str, tuple[Callable[[], object], ...]]:
+    """The passes of each kind of hyper-step, checked against the exact gradient."""
+    prior = GaussianPrior(model.net)
+    made: dict[str, tuple[Callable[[], object], ...]] = {}
+    exact: Tensor | None = None
+    for name in PassesName:
+        probes, gradient_probes = Settings(passes=name.value).probe_counts(len(data[0]))
+        evidence = Evidence(
+            model, Categorical(), prior, probes=probes, gradient_probes=gradient_probes, microbatch=job.batch
+        )
+        estimate = evidence.estimate(data)
+        gradient = evidence.gradient(data, estimate)["augmentation.eta"]
+        exact = gradient if exact is None else exact
+        error = float((gradient - exact).norm() / exact.norm())
+        if error > _TOLERANCE:
+            raise NumericalError(f"{job.model}, {name}: the gradient is off by {error:.0%}, so it is not timed.")
+        if name is PassesName.LAGGED:
+            made[name.value] = (partial(evidence.advance, data, estimate.curvature),)
+        else:
+            made[name.value] = (partial(evidence.estimate, data), partial(evidence.gradient, data, estimate))
+    return made
+
+
+def parameter_epoch(model: InvariantModel, data: tuple[Tensor, Tensor], batch: int) -> None:
+    """An epoch of the weights, as `fit` does it (without the prior's gradient, whose cost is nothing)."""
+    optimiser = torch.optim.SGD(model.net.parameters(), lr=1e-6)
+    for index in torch.arange(len(data[0])).split(batch):
+        with torch.no_grad():
+            views = model.views(data[0][index], model.draw(Draw(), index, data[0].dtype))
+        _step(optimiser, model.average(views, len(index)), data[1][index])
+
+
+def plain_loop(model: InvariantModel, data: tuple[Tensor, Tensor], batch: int) -> Callable[[], None]:
+    """The same on images that are transformed already, as a loop of PyTorch alone would do it."""
+    with torch.no_grad():
+        parts = [
+            (model.views(data[0][index], model.draw(Draw(), index, data[0].dtype)), data[1][index])
+            for index in torch.arange(len(data[0])).split(batch)
+        ]
+
+    def loop() -> None:
+        optimiser = torch.optim.SGD(model.net.parameters(), lr=1e-6)
+        for views, y in parts:
+            _step(optimiser, model.net(views).unflatten(0, (len(y), -1)).mean(1), y)
+
+    return loop
+
+
+def _step(optimiser: torch.optim.Optimizer, outputs: Tensor, y: Tensor) -> None:
+    optimiser.zero_grad()
+    F.cross_entropy(outputs, y).backward()
+    optimiser.step()
+
+
+def warp_ratio(model: InvariantModel, x: Tensor, repeats: int) -> float:
+    """Time of the augmentation and its gradient in eta, noise to images, by that of `affine_grid` and `grid_sample`."""
+    augmentation = model.augmentation
+    assert isinstance(augmentation, Affine2d)
+    noise = model.draw(Draw(), torch.arange(len(x)), x.dtype)
+    theta = augmentation.elements(-noise)[..., :2, :].detach().flatten(0, 1).requires_grad_()
+    images = x.repeat_interleave(model.samples, 0)
+
+    def ours() -> Tensor:
+        views: Tensor = augmentation(x, noise)
+        views.sum().backward()
+        return views
+
+    def pytorchs() -> Tensor:
+        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+        views = F.grid_sample(images, grid, align_corners=False)
+        views.sum().backward()
+        return views
+
+    error = float((ours().flatten(0, 1) - pytorchs()).detach().abs().max())
+    if x.shape[-1] == x.shape[-2] and error > 1e-3:
+        raise NumericalError(f"The warp differs from PyTorch's by {error}, so it is not timed.")
+    return seconds(ours, repeats) / seconds(pytorchs, repeats)
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """The median time of some work, after one run that is not counted."""
+    times = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def peak(work: Callable[[], object]) -> int:
+    """The most bytes that tensors take during some work, beyond those that were there before."""
+    with Allocation() as allocation:
+        work()
+    return allocation.peak
+
+
+def machine() -> dict[str, Any]:
+    """What the ratios were measured on."""
+    return {"machine": platform.machine(), "threads": torch.get_num_threads(), "torch": torch.__version__}

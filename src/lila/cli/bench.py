@@ -1,0 +1,85 @@
+"""Measure what a hyper-step costs in units of an epoch of the weights, and compare with an earlier record.
+
+Ratios are of times measured in one run; seconds mean little on another machine. Let nothing else run meanwhile.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from lila.cli.options import takes_path
+
+EXAMPLES = """examples:
+  lila bench
+  lila bench --networks mlp --examples 500 --out before.json
+  lila bench --networks mlp --examples 500 --compare before.json"""
+
+_SLOWER = 1.15  # of an earlier ratio: what is above it is marked
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lila bench`."""
+    parser.add_argument("--networks", default="mlp,cnn,resnet-8-8", metavar="NAMES", help="[mlp,cnn,resnet-8-8]")
+    parser.add_argument("--examples", type=int, default=1000, metavar="N", help="training images [1000]")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of which the median is taken [5]")
+    parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch [all cores]")
+    takes_path(
+        parser.add_argument("--out", type=Path, metavar="FILE", help="write the record, as JSON"),
+        parser.add_argument("--compare", type=Path, metavar="FILE", help="show an earlier record beside it"),
+    )
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `lila bench`."""
+    import torch
+
+    from lila.bench import JOBS, machine, measure
+    from lila.choices import check_count
+    from lila.errors import ArgumentError
+    from lila.memory import keep_heap
+    from lila.training.checkpoint import write_json
+
+    check_count("examples", arguments.examples)
+    check_count("repeats", arguments.repeats)
+    keep_heap()
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    names = [name.strip() for name in arguments.networks.split(",")]
+    unknown = [name for name in names if name not in JOBS]
+    if unknown:
+        raise ArgumentError(f"There is no benchmark of {unknown[0]!r}; choose from {', '.join(JOBS)}.")
+    earlier = None if arguments.compare is None else _read(arguments.compare)
+    results = {}
+    for name in names:
+        results[name] = measure(JOBS[name], arguments.examples, arguments.repeats)
+        if not arguments.json:
+            _print(name, results[name], None if earlier is None else earlier["results"].get(name))
+    record = {"examples": arguments.examples, "repeats": arguments.repeats, **machine(), "results": results}
+    if arguments.out is not None:
+        write_json(arguments.out, record)
+    if arguments.json:
+        print(json.dumps(record, indent=2))
+    return 0
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from lila.errors import DataError
+
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+        record["results"].items()
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise DataError(f"{path} is not a record of `lila bench`: {error!r}") from error
+    return record
+
+
+def _print(name: str, result: dict[str, float], earlier: dict[str, float] | None) -> None:
+    print(name)
+    for key, value in result.items():
+        before = None if earlier is None else earlier.get(key)
+        text = f"  {key:<38}{value:8.2f}"
+        if before is not None:
+            text += f"   before {before:8.2f}{'   slower' if value > _SLOWER * before else ''}"
+        print(text, flush=True)

@@ -1,0 +1,53 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import Lila
+from lila.bench import Job, hyper_steps, measure
+from lila.errors import NumericalError
+
+
+def test_bench_measures_and_compares_with_an_earlier_record(lila: Lila, tmp_path: Path) -> None:
+    record = tmp_path / "before.json"
+    quick = ("bench", "--networks", "mlp", "--examples", 4, "--repeats", 1)
+    done = lila(*quick, "--out", record, "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(record.read_text())
+    assert made == json.loads(done.stdout)
+    assert {"exact: total", "probed: total", "lagged: total", "epoch / plain loop"} <= set(made["results"]["mlp"])
+    made["results"]["mlp"]["exact: total"] = 1e-6
+    record.write_text(json.dumps(made))
+    (line,) = [t for t in lila(*quick, "--compare", record).stdout.splitlines() if "exact: total" in t]
+    assert line.endswith("slower")
+
+
+def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None:
+    assert "no benchmark of 'gpt'" in lila("bench", "--networks", "gpt").stderr
+    (tmp_path / "other.json").write_text("[]")
+    done = lila("bench", "--networks", "mlp", "--compare", tmp_path / "other.json")
+    assert done.returncode == 3
+    assert "other.json is not a record" in done.stderr
+
+
+def test_every_network_of_the_benchmark_can_be_measured() -> None:
+    result = measure(Job("resnet-8-8", (3, 8, 8), samples=2, batch=2), examples=4, repeats=1)
+    assert all(value > 0 for value in result.values())
+
+
+def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lila as library
+
+    job = Job("mlp", (1, 4, 4), samples=2, batch=4)
+    model = library.InvariantModel(library.make_model("mlp", job.shape, 10), library.Affine2d(init=0.1), 2)
+    data = torch.rand(4, *job.shape), torch.randint(10, (4,))
+    right, calls = library.Evidence.gradient, []
+
+    def wrong(*args: object) -> dict[str, torch.Tensor]:
+        calls.append(args)
+        return {name: grad * len(calls) for name, grad in right(*args).items()}  # type: ignore[arg-type]
+
+    monkeypatch.setattr(library.Evidence, "gradient", wrong)
+    with pytest.raises(NumericalError, match="probed: the gradient is off by"):
+        hyper_steps(job, model, data)
