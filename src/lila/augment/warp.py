@@ -39,9 +39,27 @@ def warp(images: Tensor, inverse: Tensor, padding: Padding) -> Tensor:
     inverse = inverse.to(images.dtype)
     linear = inverse[..., :2, :2] * stretch[:, None] / stretch
     shift = inverse[..., :2, 2] * stretch
-    theta = torch.cat([linear, shift[..., None]], dim=-1).flatten(0, 1)  # (b s, 2, 3)
-    grid = F.affine_grid(theta, [batch * samples, channels, height, width], align_corners=False)
+    theta = torch.cat([linear, shift[..., None]], dim=-1)  # (b, s, 2, 3)
     # The samples of one image are stacked in the height of one tall output, so that the image is not copied s times.
-    tall = grid.view(batch, samples * height, width, 2)
+    tall = _grid(theta, height, width).view(batch, samples * height, width, 2)
     warped = F.grid_sample(images, tall, mode="bilinear", padding_mode=padding.value, align_corners=False)
     return warped.view(batch, channels, samples, height, width).transpose(1, 2)
+
+
+def _grid(theta: Tensor, height: int, width: int) -> Tensor:
+    """Where each pixel of the output is found in the input, as `F.affine_grid` tells, but several times faster.
+
+    With the two coordinates as one complex number, z(x, y) = t_0 x + t_1 y + t_2, where t are the columns of theta: a
+    sum of a row and a column, which is written in a single sweep and already in the layout of the result.
+
+    Args:
+        theta: maps of shape (b, s, 2, 3).
+        height: of the output.
+        width: of the output.
+
+    Returns:
+        Shape (b, s, h, w, 2).
+    """
+    t = torch.view_as_complex(theta.mT.contiguous())[..., None, None]  # (b, s, 3, 1, 1)
+    x, y = ((2 * torch.arange(side, dtype=theta.dtype, device=theta.device) + 1) / side - 1 for side in (width, height))
+    return torch.view_as_real(t[:, :, 0] * x + (t[:, :, 1] * y[:, None] + t[:, :, 2]))
