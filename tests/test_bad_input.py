@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SubsetRand
 
 import lila
 from cases import Case, make_case
-from lila.curvature.kron import eigh
+from lila.curvature.eigen import eigh
 from lila.data.examples import Examples
 
 

@@ -170,12 +170,12 @@ class Evidence:
         if not self._pulled():
             estimate = self.estimate(data, draw)
             return estimate, self._gradients({}, estimate.curvature)
-        pulled, log_likelihood, curvature = self._second_pass(data, draw, earlier, None)
+        pulled, log_likelihood, curvature = self._second_pass(data, draw, earlier, None, gathers=True)
         estimate = self._assess(float(log_likelihood), curvature, draw, self.prior)
         return estimate, self._gradients(pulled, curvature)
 
     def _second_pass(
-        self, data: Data, draw: Draw, at: Structure, subset: int | None
+        self, data: Data, draw: Draw, at: Structure, subset: int | None, gathers: bool = False
     ) -> tuple[dict[str, Tensor], Tensor, Structure]:
         """Gradients in the augmentation and the likelihood with the cotangent at a curvature; and what was gathered."""
         if not isinstance(at, self.structure):
@@ -188,7 +188,7 @@ class Evidence:
             cotangent = at.cotangent(self.prior.precisions())
         batches, scale = self._batches(self.examples(data), draw, subset)
         pulled, log_likelihood, curvature = pull_back(
-            self.gradient_pass(draw), batches, cotangent, list(parameters.values())
+            self.gradient_pass(draw), batches, cotangent, list(parameters.values()), gathers
         )
         return dict(zip(parameters, (scale * grad for grad in pulled), strict=True)), log_likelihood, curvature
 

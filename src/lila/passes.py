@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lila.augment.compose import Compose
-from lila.curvature import Layer, Roots, Structure, record
+from lila.curvature import Layer, Roots, Structure, Tape, record
 from lila.curvature.audit import audit
 from lila.data.examples import Batch
 from lila.errors import DataError, NumericalError
@@ -55,6 +55,12 @@ class Pass:
 
     def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
         """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
+        log_likelihood, tape, columns = self.recorded(batch, differentiable)
+        with torch.set_grad_enabled(differentiable):
+            return log_likelihood, self.structure.of_batch(tape, columns)
+
+    def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Tensor]:
+        """Log-likelihood of a batch, and the tape and columns of which its curvature is made."""
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
         plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
@@ -68,7 +74,7 @@ class Pass:
         index = batch.index[:, None] * samples + torch.arange(samples, device=batch.index.device)
         return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0))
 
-    def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Structure]:
+    def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Tensor]:
         noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
         tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
         f = tape.outputs if differentiable else tape.outputs.detach()
@@ -76,7 +82,7 @@ class Pass:
         with torch.set_grad_enabled(differentiable):
             log_likelihood = weight * self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
             columns = sqrt(weight) * self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
-            return log_likelihood, self.structure.of_batch(tape, columns)
+            return log_likelihood, tape, columns
 
 
 @dataclass
@@ -92,9 +98,10 @@ class _Sums:
         zero = torch.zeros((), dtype=torch.float64, device=weight.device)
         return cls(zero, pass_.structure.zeros(pass_.layers, weight))
 
-    def add(self, log_likelihood: Tensor, curvature: Structure) -> None:
+    def add(self, log_likelihood: Tensor, curvature: Structure | None) -> None:
         self.log_likelihood = self.log_likelihood + log_likelihood
-        self.curvature = self.curvature + curvature
+        if curvature is not None:
+            self.curvature = self.curvature + curvature
 
     def checked(self) -> tuple[Tensor, Structure]:
         check_finite("log-likelihood", self.log_likelihood)
@@ -116,7 +123,7 @@ def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
 
 
 def pull_back(
-    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor]
+    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor], gathers: bool = False
 ) -> tuple[tuple[Tensor, ...], Tensor, Structure]:
     """Second pass: the gradient of log-likelihood - 1/2 log|H| in the given hyperparameters (jvp.tex).
 
@@ -127,15 +134,17 @@ def pull_back(
         batches: the data.
         cotangent: the gradient of log|H| by the curvature.
         parameters: those of the augmentation and of the likelihood.
+        gathers: whether to gather, at little cost, what the first pass gathers.
 
     Returns:
-        The gradients; and what the first pass would have gathered with these columns, which costs next to nothing here.
+        The gradients; the log-likelihood and, if it was to be gathered, the curvature.
     """
     gradients = [torch.zeros_like(parameter) for parameter in parameters]
     sums = _Sums.zeros(pass_)
     for batch in batches:
-        log_likelihood, curvature = pass_.batch(batch, differentiable=True)
-        scalar = log_likelihood - 0.5 * cotangent.inner(curvature)
+        log_likelihood, tape, columns = pass_.recorded(batch, differentiable=True)
+        product, curvature = cotangent.along(tape, columns, gathers)
+        scalar = log_likelihood - 0.5 * product
         for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
             if grad is not None:
                 sum_ += grad

@@ -11,7 +11,8 @@ import oracles
 from cases import LIKELIHOODS, NETWORKS, Case, make_case
 from dense import block_order, curvature, dense
 from lila.curvature import Full, Kron, Structure, find_layers
-from lila.curvature.kron import eigh
+from lila.curvature.eigen import eigh
+from lila.curvature.moments import quadratic
 from lila.data.examples import Examples
 from lila.passes import Pass
 
@@ -253,3 +254,28 @@ def test_what_fails_in_double_precision_too_is_shifted(monkeypatch: pytest.Monke
     values, vectors = eigh(v @ v.mT)
     torch.testing.assert_close((vectors * values[:, None, :]) @ vectors.mT, v @ v.mT)
     assert float((tried[2] - tried[1]).abs().max()) > 0
+
+
+def test_a_quadratic_form_and_its_gradient() -> None:
+    rows = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    P = torch.randn(2, 3, 3, dtype=torch.float64)
+    P = P + P.mT
+    torch.testing.assert_close(quadratic(rows, P), torch.einsum("rni,rij,rnj->", rows, P, rows))
+    assert torch.autograd.gradcheck(lambda x: quadratic(x, P), (rows,))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("structure", ["kron", "diag", "full"])
+def test_along_is_the_inner_product_with_the_batchs_curvature(structure: str, network: str) -> None:
+    case = make_case(network)
+    evidence = case.evidence(structure)
+    batch = next(evidence.examples(case.data).batches(10))
+    pass_ = evidence.gradient_pass(case.draw)
+    _, curvature = pass_.batch(batch, differentiable=False)
+    cotangent = curvature.cotangent(evidence.prior.precisions())
+    _, tape, columns = pass_.recorded(batch, differentiable=True)
+    product, gathered = cotangent.along(tape, columns, gathers=True)
+    torch.testing.assert_close(product.detach(), cotangent.inner(curvature))
+    assert gathered is not None
+    torch.testing.assert_close(dense(gathered).detach(), dense(curvature))
+    assert cotangent.along(tape, columns, gathers=False)[1] is None

@@ -16,16 +16,17 @@ log-determinant are
 Indices: r groups, i and j the eigenvalues of the two factors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
+from lila.curvature.moments import as_rows, quadratic, second_moment
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
@@ -116,16 +117,30 @@ class Kron(Structure):
     @classmethod
     def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
         inputs = tape.inputs()
-        # A few columns at a time: one large product is faster than many small ones, and as many averaged gradients as
-        # there are samples take no more memory than the layers' activations.
-        chunks = columns.split(max(tape.views // len(columns), 1), dim=2)
-        G = [[second_moment(g) for g in _gradients(tape, inputs, chunk)] for chunk in chunks]  # per chunk and layer
+        G = [[second_moment(g) for g in chunk] for chunk in _gradients(tape, inputs, columns)]
+        return cls._of_moments(tape, [second_moment(a) for a in _factor_inputs(tape, inputs)], G)
+
+    @classmethod
+    def _of_moments(cls, tape: Tape, A: Sequence[Tensor], G: Sequence[Sequence[Tensor]]) -> Self:
+        """The blocks of a batch from A per layer, and G per chunk of columns and layer."""
         blocks = []
-        for layer, a, parts in zip(tape.layers, inputs, zip(*G, strict=True), strict=True):
-            if layer.rule.sharing is Sharing.REDUCE:
-                a = a.new_ones(len(a), 1, layer.shape[0], 1)
-            blocks.append(KronBlock(layer, second_moment(a), sum(parts[1:], parts[0]), float(a.shape[0] * a.shape[1])))
+        for layer, a, A_layer, parts in zip(tape.layers, tape.inputs(), A, zip(*G, strict=True), strict=True):
+            positions = len(a) * (1 if layer.rule.sharing is Sharing.REDUCE else a.shape[1])
+            blocks.append(KronBlock(layer, A_layer, sum(parts[1:], parts[0]), float(positions)))
         return cls(tuple(blocks))
+
+    def along(self, tape: Tape, columns: Tensor, gathers: bool) -> tuple[Tensor, Self | None]:
+        """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
+        inputs = tape.inputs()
+        rows = _factor_inputs(tape, inputs)
+        products = [quadratic(a, block.A) for block, a in zip(self.blocks, rows, strict=True)]
+        G = []
+        for chunk in _gradients(tape, inputs, columns):
+            products += [quadratic(g, block.G) for block, g in zip(self.blocks, chunk, strict=True)]
+            if gathers:
+                G.append([second_moment(g.detach()) for g in chunk])
+        A = [second_moment(a.detach()) for a in rows] if gathers else []
+        return torch.stack(products).sum(), self._of_moments(tape, A, G) if gathers else None
 
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
@@ -197,72 +212,26 @@ def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
     return (groups, outputs * inputs, 1) if layer.rule.sharing is Sharing.REDUCE else (groups, outputs, inputs)
 
 
-def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> list[Tensor]:
-    """Per layer, the output gradients g of all columns (b, c, k), or what stands for them: shape (k b, t, r, o)."""
-    by_column = []
-    for column in columns.unbind(2):
-        pulled = []
-        for layer, a, g in zip(tape.layers, inputs, tape.pull(column), strict=True):
-            reduced = layer.rule.sharing is Sharing.REDUCE
-            pulled.append(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g)  # (b, 1, r, o d) or (b, t, r, o)
-        by_column.append(pulled)
-    return [torch.cat(of_layer) for of_layer in zip(*by_column, strict=True)]
+def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Per layer, the inputs a at all positions as rows (r, b t, d); a single one per example where G does the rest."""
+    return [
+        as_rows(a.new_ones(len(a), 1, layer.shape[0], 1) if layer.rule.sharing is Sharing.REDUCE else a)
+        for layer, a in zip(tape.layers, inputs, strict=True)
+    ]
 
 
-def second_moment(x: Tensor) -> Tensor:
-    """sum_n sum_t x x' per group: (b, t, r, i) to (r, i, i)."""
-    rows = x.permute(2, 0, 1, 3).flatten(1, 2)  # (r, b t, i)
-    return rows.mT @ rows
+def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterator[list[Tensor]]:
+    """Per layer, the output gradients g, or what stands for them, as rows (r, k b t, o); a few columns at a time.
 
-
-def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices (r, i, i).
-
-    A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. Inputs that are always
-    zero, such as units that never fire, leave rows of zeros, which are eigenvectors already: the rest is decomposed
-    without them, which is faster, and spares the solver what it is worst at.
+    One large product is faster than many small ones, and as many averaged gradients as there are samples take no more
+    memory than the layers' activations.
     """
-    symmetric = (matrix + matrix.mT) / 2
-    alive = symmetric.diagonal(dim1=1, dim2=2).ne(0).any(0)
-    if bool(alive.all()):
-        return _decomposed(symmetric)
-    index = torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])
-    count = int(alive.sum())
-    inner_values, inner_vectors = _decomposed(symmetric[:, index[:count, None], index[:count]])
-    values = F.pad(inner_values, (0, len(index) - count))
-    vectors = torch.eye(len(index), dtype=matrix.dtype, device=matrix.device).expand_as(matrix)[:, :, index].clone()
-    vectors[:, index[:count], :count] = inner_vectors
-    return values, vectors
-
-
-def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """What does not converge is tried in float64, then shifted by a multiple of the identity that rounding hides.
-
-    Some libraries do not say that they failed, but return NaN.
-    """
-    error: Exception | None = None
-    for attempt in (_as_it_is, _in_double, _shifted):
-        try:
-            values, vectors = attempt(symmetric)
-        except torch.linalg.LinAlgError as failed:  # type: ignore[attr-defined]
-            error = failed
-            continue
-        if bool(values.isfinite().all()) and bool(vectors.isfinite().all()):
-            return values.clamp(min=0).to(symmetric.dtype), vectors.to(symmetric.dtype)
-    raise error or torch.linalg.LinAlgError("the result is not finite")  # type: ignore[attr-defined]
-
-
-def _as_it_is(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    values, vectors = torch.linalg.eigh(symmetric)
-    return values, vectors
-
-
-def _in_double(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    return _as_it_is(symmetric.double())
-
-
-def _shifted(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    wide = symmetric.double()
-    shift = wide.diagonal(dim1=1, dim2=2).sum(1)[:, None] * torch.finfo(torch.float64).eps
-    values, vectors = _as_it_is(wide + torch.diag_embed(shift.expand(wide.shape[:2])))
-    return values - shift, vectors
+    for chunk in columns.split(max(tape.views // len(columns), 1), dim=2):
+        by_column = []
+        for column in chunk.unbind(2):
+            pulled = []
+            for layer, a, g in zip(tape.layers, inputs, tape.pull(column), strict=True):
+                reduced = layer.rule.sharing is Sharing.REDUCE
+                pulled.append(as_rows(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g))
+            by_column.append(pulled)
+        yield [torch.cat(of_layer, dim=1) for of_layer in zip(*by_column, strict=True)]

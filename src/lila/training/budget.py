@@ -12,6 +12,7 @@ from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
 from lila.evidence import Evidence
 from lila.memory import available_bytes, parse_bytes, readable_bytes
+from lila.passes import pull_back
 
 _SMALL, _LESS_SMALL = 1, 3
 _SHARE = 0.5  # of the free memory, if the user names no budget
@@ -47,15 +48,12 @@ def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_
 
 def measure(evidence: Evidence, data: Data, count: int) -> int:
     """Peak bytes of the second pass over a microbatch of `count` examples."""
-    evidence.no_curvature()  # says so if it cannot be held at all
+    cotangent = evidence.no_curvature()  # of the size of the true one, without its decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
     parameters = [p for name, p in evidence.hyperparameters().items() if not name.startswith("prior.")]
     with Allocation() as allocation, torch.enable_grad():
-        log_likelihood, curvature = pass_.batch(batch, differentiable=True)
-        scalar = log_likelihood - curvature.inner(curvature)  # of the size of the true one, without its decompositions
-        if parameters:
-            torch.autograd.grad(scalar, parameters, allow_unused=True)
+        pull_back(pass_, [batch], cotangent, parameters) if parameters else pass_.batch(batch, differentiable=False)
     return allocation.peak
 
 

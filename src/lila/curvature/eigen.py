@@ -1,0 +1,58 @@
+"""Eigendecomposition of factors, which are often of low rank and sometimes more than a solver can take."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices (r, i, i).
+
+    A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. Inputs that are always
+    zero, such as units that never fire, leave rows of zeros, which are eigenvectors already: the rest is decomposed
+    without them, which is faster, and spares the solver what it is worst at.
+    """
+    symmetric = (matrix + matrix.mT) / 2
+    alive = symmetric.diagonal(dim1=1, dim2=2).ne(0).any(0)
+    if bool(alive.all()):
+        return _decomposed(symmetric)
+    index = torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])
+    count = int(alive.sum())
+    inner_values, inner_vectors = _decomposed(symmetric[:, index[:count, None], index[:count]])
+    values = F.pad(inner_values, (0, len(index) - count))
+    vectors = torch.eye(len(index), dtype=matrix.dtype, device=matrix.device).expand_as(matrix)[:, :, index].clone()
+    vectors[:, index[:count], :count] = inner_vectors
+    return values, vectors
+
+
+def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """What does not converge is tried in float64, then shifted by a multiple of the identity that rounding hides.
+
+    Some libraries do not say that they failed, but return NaN.
+    """
+    error: Exception | None = None
+    for attempt in (_as_it_is, _in_double, _shifted):
+        try:
+            values, vectors = attempt(symmetric)
+        except torch.linalg.LinAlgError as failed:  # type: ignore[attr-defined]
+            error = failed
+            continue
+        if bool(values.isfinite().all()) and bool(vectors.isfinite().all()):
+            return values.clamp(min=0).to(symmetric.dtype), vectors.to(symmetric.dtype)
+    raise error or torch.linalg.LinAlgError("the result is not finite")  # type: ignore[attr-defined]
+
+
+def _as_it_is(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    values, vectors = torch.linalg.eigh(symmetric)
+    return values, vectors
+
+
+def _in_double(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    return _as_it_is(symmetric.double())
+
+
+def _shifted(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    wide = symmetric.double()
+    shift = wide.diagonal(dim1=1, dim2=2).sum(1)[:, None] * torch.finfo(torch.float64).eps
+    values, vectors = _as_it_is(wide + torch.diag_embed(shift.expand(wide.shape[:2])))
+    return values - shift, vectors
