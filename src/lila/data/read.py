@@ -115,6 +115,10 @@ def _read_cifar_folder(folder: Path, how: Reading) -> ImageData:
     return read_cifar(next((path for path in inside if path.exists()), folder))
 
 
+def _read_arrays(path: Path, how: Reading) -> ImageData:
+    return read_arrays(path, how.test_share, how.seed)
+
+
 def _read_archive(archive: Path, how: Reading) -> ImageData:
     if archive.name == cifar.ARCHIVE:
         return read_cifar(archive)
@@ -140,17 +144,11 @@ def _has(*names: str) -> Callable[[Path], bool]:
 
 _READERS: tuple[tuple[Callable[[Path], bool], Callable[[Path, Reading], ImageData]], ...] = (
     (lambda path: path.is_file() and is_archive(path), _read_archive),
-    (
-        lambda path: path.is_file() and path.suffix == ".npz",
-        lambda path, how: read_arrays(path, how.test_share, how.seed),
-    ),
+    (lambda path: path.is_file() and path.suffix == ".npz", _read_arrays),
     (_has(*(f"{part}-images-idx3-ubyte{end}" for part in _IDX_PARTS for end in ("", ".gz"))), _read_idx_folder),
     (_has("data_batch_1.bin", cifar.FOLDER, cifar.ARCHIVE), _read_cifar_folder),
     (_has(*cifar.PICKLED), lambda path, how: refuse_pickled(path)),
-    (
-        _has(*(f"{name}.npy" for name in arrays.NAMES)),
-        lambda path, how: read_arrays(path, how.test_share, how.seed),
-    ),
+    (_has(*(f"{name}.npy" for name in arrays.NAMES)), _read_arrays),
     (
         lambda path: _only_archive(path) is not None,
         lambda path, how: _read_archive(_only_archive(path) or path, how),

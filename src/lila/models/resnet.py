@@ -5,6 +5,7 @@ branch are shrunk by L^(-1/(2m-2)), with L branches of m layers each, which is L
 has a learned scale, and every convolution, activation and the last layer has a learned scalar bias before it.
 """
 
+from collections.abc import Callable
 from math import sqrt
 from typing import Any, TypeVar
 
@@ -36,15 +37,8 @@ class FixupResNet(nn.Module):
         per_stage = _blocks_per_stage(depth, 2)
         self._arguments = {"channels": channels, "outputs": outputs, "depth": depth, "width": width}
         self.first = nn.Sequential(_conv3x3(channels, width), Bias(), nn.ReLU())
-        blocks = []
-        inputs = width
-        for stage, stride in enumerate((1, 2, 2)):
-            for block in range(per_stage):
-                made = width * 2**stage
-                blocks.append(_BasicBlock(inputs, made, stride if block == 0 else 1, 3 * per_stage))
-                inputs = made
-        self.blocks = nn.Sequential(*blocks)
-        self.last = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), Bias(), _zero(nn.Linear(inputs, outputs)))
+        self.blocks = _stages(_BasicBlock, width, width, per_stage)
+        self.last = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), Bias(), _zero(nn.Linear(4 * width, outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.last(self.blocks(self.first(x)))
@@ -65,15 +59,7 @@ class _BasicBlock(nn.Module):
         super().__init__()
         self.stride, self.added = stride, outputs - inputs
         self.before = Bias()
-        self.branch = nn.Sequential(
-            _shrunk(_conv3x3(inputs, outputs, stride), branches),
-            Bias(),
-            nn.ReLU(),
-            Bias(),
-            _zero(_conv3x3(outputs, outputs)),
-            Scale(),
-            Bias(),
-        )
+        self.branch = _branch(inputs, outputs, stride, branches)
 
     def forward(self, x: Tensor) -> Tensor:
         biased = self.before(x)
@@ -98,16 +84,9 @@ class WideFixupResNet(nn.Module):
         per_stage = _blocks_per_stage(depth, 4)
         self._arguments = {"channels": channels, "outputs": outputs, "depth": depth, "widening": widening}
         self.first = nn.Sequential(_conv3x3(channels, 16), Bias())
-        blocks = []
-        inputs = 16
-        for stage, stride in enumerate((1, 2, 2)):
-            for block in range(per_stage):
-                made = 16 * widening * 2**stage
-                blocks.append(_WideBlock(inputs, made, stride if block == 0 else 1, 3 * per_stage))
-                inputs = made
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = _stages(_WideBlock, 16, 16 * widening, per_stage)
         self.last = nn.Sequential(
-            nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), Bias(), _zero(nn.Linear(inputs, outputs))
+            nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), Bias(), _zero(nn.Linear(64 * widening, outputs))
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -125,15 +104,7 @@ class _WideBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, branches: int) -> None:
         super().__init__()
         self.before = nn.Sequential(Bias(), nn.ReLU())
-        self.branch = nn.Sequential(
-            _shrunk(_conv3x3(inputs, outputs, stride), branches),
-            Bias(),
-            nn.ReLU(),
-            Bias(),
-            _zero(_conv3x3(outputs, outputs)),
-            Scale(),
-            Bias(),
-        )
+        self.branch = _branch(inputs, outputs, stride, branches)
         self.shortcut = None if inputs == outputs else nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -141,6 +112,30 @@ class _WideBlock(nn.Module):
         shortcut = x if self.shortcut is None else self.shortcut(active)
         result: Tensor = shortcut + self.branch(active)
         return result
+
+
+def _stages(block: Callable[[int, int, int, int], nn.Module], inputs: int, width: int, per_stage: int) -> nn.Sequential:
+    """Three stages of blocks, of `width`, 2 `width` and 4 `width` channels; the second and third halve the image."""
+    blocks = []
+    for stage, stride in enumerate((1, 2, 2)):
+        for position in range(per_stage):
+            outputs = width * 2**stage
+            blocks.append(block(inputs, outputs, stride if position == 0 else 1, 3 * per_stage))
+            inputs = outputs
+    return nn.Sequential(*blocks)
+
+
+def _branch(inputs: int, outputs: int, stride: int, branches: int) -> nn.Sequential:
+    """Scale * conv(relu(conv(x))), with a bias before each but the first convolution and after the scale."""
+    return nn.Sequential(
+        _shrunk(_conv3x3(inputs, outputs, stride), branches),
+        Bias(),
+        nn.ReLU(),
+        Bias(),
+        _zero(_conv3x3(outputs, outputs)),
+        Scale(),
+        Bias(),
+    )
 
 
 def _blocks_per_stage(depth: int, others: int) -> int:
