@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import lila
 from cases import NETWORKS, make_case
@@ -61,3 +61,17 @@ def test_outputs_of_the_wrong_shape_are_refused(kind: str) -> None:
     model = lila.InvariantModel(Wrong(kind), lila.Rotation2d(), samples=2)
     with pytest.raises(lila.ModelError, match=r"outputs of shape \(6, outputs\), but Wrong returned"):
         model(torch.rand(3, 2))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_convolutions_see_images_channels_last_on_a_cpu(channels: int) -> None:
+    seen: list[Tensor] = []
+    net = nn.Sequential(nn.Conv2d(channels, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    net[0].register_forward_hook(lambda module, args, output: seen.append(output))
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=3)
+    x = torch.rand(2, channels, 8, 8)
+    outputs = model(x)
+    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+    views = model.views(x, model.draw(lila.Draw(), torch.arange(2), x.dtype))
+    torch.testing.assert_close(model.average(views, 2), net(views).unflatten(0, (2, 3)).mean(1))
+    assert outputs.shape == (2, 2)

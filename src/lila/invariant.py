@@ -49,6 +49,7 @@ class InvariantModel(nn.Module):
             batch: b.
             weights: values to use in place of the network's own parameters, by name.
         """
+        views = _channels_last(views) if self._has_convolutions and views.device.type == "cpu" else views
         # Without tying: a module with two names has one parameter, which functional_call would otherwise not give back.
         outputs = (
             self.net(views)
@@ -64,6 +65,10 @@ class InvariantModel(nn.Module):
             )
         return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
 
+    @property
+    def _has_convolutions(self) -> bool:
+        return any(isinstance(module, nn.Conv2d) for module in self.net.modules())
+
     def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
         """The averaged outputs at inputs x, shape (b, c), for noise of shape (b, s, k) or noise drawn as above."""
         if noise is None:
@@ -78,3 +83,16 @@ class InvariantModel(nn.Module):
         """The noise of evaluation mode, the same for every input: shape (b, S, k)."""
         shared = self.draw(Draw(), torch.zeros(1, dtype=torch.int64, device=x.device), x.dtype)
         return shared.expand(x.shape[0], -1, -1)
+
+
+def _channels_last(images: Tensor) -> Tensor:
+    """The same images (n, c, h, w), laid out channels last, in which convolutions and pooling are faster on a CPU.
+
+    The stride of a single channel is a matter of choice, from which PyTorch infers the layout; `Tensor.contiguous`
+    leaves it alone, so it is made anew here. Other tensors are returned as they are.
+    """
+    if images.dim() != 4:
+        return images
+    width, channels = images.shape[3], images.shape[1]
+    rows = images.permute(0, 2, 3, 1).flatten(2)
+    return rows.unflatten(2, (width, channels)).permute(0, 3, 1, 2)

@@ -147,28 +147,47 @@ class GroupNormRule(Rule):
         return g.flatten(2).mT.unsqueeze(3) if g.dim() > 2 else g[:, None, :, None]
 
 
-class ScalarRule(Rule):
-    """A scalar that multiplies every element (`lila.layers.Scale`) or is added to it (`lila.layers.Bias`).
+class ScaleRule(Rule):
+    """A scalar that multiplies every element: `lila.layers.Scale`."""
 
-    Args:
-        weight: name of the multiplying parameter, None if there is none.
-        bias: name of the added parameter, None if there is none.
-    """
-
+    weight, bias = "scale", None
     sharing = Sharing.REDUCE
 
-    def __init__(self, weight: str | None, bias: str | None) -> None:
-        self.weight, self.bias = weight, bias
-
     def shape(self, module: nn.Module) -> tuple[int, int, int]:
-        return 1, 1, 0 if self.weight is None else 1
+        return 1, 1, 1
+
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
+        return _elements(x)
 
     def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
-        elements = x.flatten(1)[:, :, None, None]
-        return elements[..., :0] if self.weight is None else elements
+        return x[:, :, None, None]
 
     def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
-        return g.flatten(1)[:, :, None, None]
+        return _elements(g)[:, :, None, None]
+
+
+class BiasRule(Rule):
+    """A scalar that is added to every element, `lila.layers.Bias`: a constant input, so one position stands for all."""
+
+    weight, bias = None, "bias"
+    sharing = Sharing.REDUCE
+
+    def shape(self, module: nn.Module) -> tuple[int, int, int]:
+        return 1, 1, 0
+
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
+        return x.new_empty(x.shape[0], 0)
+
+    def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
+        return x[:, None, None, :]
+
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
+        return g.sum(tuple(range(1, g.dim())))[:, None, None, None]
+
+
+def _elements(x: Tensor) -> Tensor:
+    """All elements of a view as positions, (v, t): the channels last, which is how the passes lay images out."""
+    return x.movedim(1, -1).flatten(1)
 
 
 def split_positions(x: Tensor, trailing: int) -> Tensor:
@@ -182,8 +201,8 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Conv2d: ConvRule(),
     nn.LayerNorm: LayerNormRule(),
     nn.GroupNorm: GroupNormRule(),
-    Scale: ScalarRule(weight="scale", bias=None),
-    Bias: ScalarRule(weight=None, bias="bias"),
+    Scale: ScaleRule(),
+    Bias: BiasRule(),
 }
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from lila.curvature.convolution import ConstantConvolutions
 from lila.curvature.layers import Layer
 from lila.errors import ModelError
 from lila.invariant import InvariantModel
@@ -126,7 +127,7 @@ def record(
             )
         raw = layer.rule.features(layer.module, x)
         if samples is Samples.AVERAGED:
-            raw = split_samples(raw, batch, views.shape[0]).mean(1).flatten(0, 1)  # (b folds, ...)
+            raw = _mean_over_samples(raw, batch, views.shape[0])
         return layer.inputs(raw).unflatten(0, (batch, -1)).flatten(1, 2)
 
     def hook_for(position: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]:
@@ -150,12 +151,20 @@ def record(
     weights = {name: p.detach() for name, p in model.net.named_parameters()}
     hooks = [layer.module.register_forward_hook(hook_for(i), with_kwargs=True) for i, layer in enumerate(layers)]
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), ConstantConvolutions():
             outputs = model.average(views, batch, weights)
     finally:
         for hook in hooks:
             hook.remove()
     return Tape(outputs, layers, _frozen(uses), _frozen(edges), views.shape[0], samples, differentiable)
+
+
+def _mean_over_samples(x: Tensor, batch: int, views: int) -> Tensor:
+    """(v folds, ...) to (b folds, ...), in the order in which they lie in memory, so that gradients keep the layout."""
+    channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    ordered = x.permute(0, 2, 3, 1) if channels_last else x
+    mean = split_samples(ordered, batch, views).sum(1).flatten(0, 1) / (views // batch)
+    return mean.permute(0, 3, 1, 2) if channels_last else mean
 
 
 def split_samples(x: Tensor, batch: int, views: int) -> Tensor:

@@ -65,7 +65,7 @@ class _BasicBlock(nn.Module):
         biased = self.before(x)
         shortcut = x
         if self.stride > 1 or self.added:
-            shortcut = F.pad(biased[..., :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
+            shortcut = F.pad(F.avg_pool2d(biased, 1, self.stride), (0, 0, 0, 0, 0, self.added))
         return F.relu(shortcut + self.branch(biased))
 
 
