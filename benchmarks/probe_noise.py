@@ -69,7 +69,7 @@ def main() -> None:
         "Monte Carlo noise of the gradient": noise.tolist(),
         "Monte Carlo noise of the log-determinant": float(log_det.std()),
     }
-    for probes, gradient_probes in ((None, 1), (1, 1), (2, 1), (4, 1)):
+    for probes, gradient_probes in ((None, 1), (None, 2), (1, 1), (2, 1), (2, 2)):
         found, found_log_det = gradients(run, data, arguments.draws, probes, gradient_probes)
         rms = (found - exact).square().mean(0).sqrt()
         result[f"probes {probes or 'all'}, in the gradient {gradient_probes}"] = {

@@ -96,6 +96,31 @@ def residual() -> nn.Module:
     )
 
 
+class Rectified(nn.Module):
+    """A residual block that is linear between its kinks, with Fixup scalars."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.bias1, self.bias2, self.scale = Bias(0.1), Bias(-0.2), Scale(0.7)
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = F.pad(F.avg_pool2d(x, 1, 2), (0, 0, 0, 0, 0, 1))
+        branch = self.scale(F.max_pool2d(F.relu(self.conv(self.bias1(x))), 2, ceil_mode=True))
+        return shortcut + self.bias2(F.pad(branch, (0, 0, 0, 0, 1, 0)))
+
+
+def rectified() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(CHANNELS, 3, 3, padding=1),
+        nn.LeakyReLU(inplace=True),
+        Rectified(3),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, OUTPUTS),
+    )
+
+
 def attention() -> nn.Module:
     return nn.Sequential(Patches(), nn.Linear(CHANNELS * SIDE, 4), Attention(4), Mean(), nn.Linear(4, OUTPUTS))
 
@@ -133,7 +158,7 @@ def partly_frozen() -> nn.Module:
 
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
-    net.__name__: net for net in (mlp, linear, cnn, residual, attention, sequence, shared, partly_frozen)
+    net.__name__: net for net in (mlp, linear, cnn, residual, rectified, attention, sequence, shared, partly_frozen)
 }
 
 

@@ -90,7 +90,8 @@ def hyper_steps(
     made: dict[str, tuple[Callable[[], object], ...]] = {}
     exact: Tensor | None = None
     for name in PassesName:
-        probes, gradient_probes = Settings(passes=name.value).probe_counts(len(data[0]))
+        settings, count = Settings(passes=name.value), len(data[0])
+        (probes, gradient_probes), subset = settings.probe_counts(count), settings.sampled(count)
         evidence = Evidence(
             model, Categorical(), prior, probes=probes, gradient_probes=gradient_probes, microbatch=job.batch
         )
@@ -100,10 +101,10 @@ def hyper_steps(
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
             raise NumericalError(f"{job.model}, {name}: the gradient is off by {error:.0%}, so it is not timed.")
-        if name is PassesName.LAGGED:
-            made[name.value] = (partial(evidence.advance, data, estimate.curvature),)
-        else:
-            made[name.value] = (partial(evidence.estimate, data), partial(evidence.gradient, data, estimate))
+        made[name.value] = (
+            partial(evidence.estimate, data, subset=subset),
+            partial(evidence.gradient, data, estimate, subset=subset),
+        )
     return made
 
 

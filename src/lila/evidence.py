@@ -149,48 +149,22 @@ class Evidence:
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
         """
-        pulled = self._second_pass(data, estimate.draw, estimate.curvature, subset)[0] if self._pulled() else {}
+        pulled = self._second_pass(data, estimate, subset) if self._pulled() else {}
         return self._gradients(pulled, estimate.curvature)
 
-    @torch.enable_grad()
-    def advance(self, data: Data, earlier: Structure, draw: Draw | None = None) -> tuple[Estimate, dict[str, Tensor]]:
-        """Estimate the evidence and its gradient in a single pass, with the curvature of an earlier estimate.
-
-        The gradient of the log-determinant is taken at the earlier curvature, while the pass gathers the present one
-        (by the probes of the gradient), for the estimate and for the next call. The lag is harmless as long as weights
-        and hyperparameters move little from one call to the next.
-
-        Args:
-            data: as in `estimate`.
-            earlier: the curvature of the estimate before.
-            draw: the noise.
-        """
-        draw = draw or Draw()
-        self._check_prior(self.prior)
-        if not self._pulled():
-            estimate = self.estimate(data, draw)
-            return estimate, self._gradients({}, estimate.curvature)
-        pulled, log_likelihood, curvature = self._second_pass(data, draw, earlier, None, gathers=True)
-        estimate = self._assess(float(log_likelihood), curvature, draw, self.prior)
-        return estimate, self._gradients(pulled, curvature)
-
-    def _second_pass(
-        self, data: Data, draw: Draw, at: Structure, subset: int | None, gathers: bool = False
-    ) -> tuple[dict[str, Tensor], Tensor, Structure]:
-        """Gradients in the augmentation and the likelihood with the cotangent at a curvature; and what was gathered."""
+    def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
+        """Gradients in the augmentation and the likelihood."""
+        at, parameters = estimate.curvature, self._pulled()
         if not isinstance(at, self.structure):
             raise ArgumentError(
                 f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
                 f"{self.structure.__name__}. Make the estimate with the same Evidence."
             )
-        parameters = self._pulled()
         with torch.no_grad():
             cotangent = at.cotangent(self.prior.precisions())
-        batches, scale = self._batches(self.examples(data), draw, subset)
-        pulled, log_likelihood, curvature = pull_back(
-            self.gradient_pass(draw), batches, cotangent, list(parameters.values()), gathers
-        )
-        return dict(zip(parameters, (scale * grad for grad in pulled), strict=True)), log_likelihood, curvature
+        batches, scale = self._batches(self.examples(data), estimate.draw, subset)
+        pulled = pull_back(self.gradient_pass(estimate.draw), batches, cotangent, list(parameters.values()))
+        return dict(zip(parameters, (scale * grad for grad in pulled), strict=True))
 
     def _pulled(self) -> dict[str, torch.nn.Parameter]:
         """The hyperparameters whose gradient takes a pass over the data: all but the prior's."""

@@ -5,6 +5,7 @@ Indices: b examples, c outputs, r columns of the root. Each class gives, for one
     log_prob   log p(y | f)                            (b,)
     score      d log p(y | f) / d f                    (b, c)
     root       L with L L' = Lambda = -d2 log p / df2  (b, c, r)
+    sizes      about how large the columns of L are    (b, r)
     hessian    Lambda                                  (b, c, c)
 
 All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
@@ -32,8 +33,17 @@ class Likelihood(nn.Module, ABC):
         """Gradient of the log-density in f, shape (b, c)."""
 
     @abstractmethod
+    def sizes(self, f: Tensor) -> Tensor:
+        """About the squared length of each column of the root L, shape (b, r)."""
+
+    @abstractmethod
+    def root_times(self, f: Tensor, z: Tensor) -> Tensor:
+        """The product of a root L of the output Hessian with z, (b, r, k) to (b, c, k), in a cost linear in c."""
+
     def root(self, f: Tensor) -> Tensor:
-        """A root L of the output Hessian, shape (b, c, r)."""
+        """The root L itself, shape (b, c, r)."""
+        count = self.sizes(f).shape[1]
+        return self.root_times(f, torch.eye(count, dtype=f.dtype, device=f.device).expand(len(f), -1, -1))
 
     def hessian(self, f: Tensor) -> Tensor:
         """The output Hessian Lambda = L L', shape (b, c, c)."""
@@ -46,7 +56,14 @@ class Likelihood(nn.Module, ABC):
 
 
 class Categorical(Likelihood):
-    """One of C classes: p(y = c | f) = softmax(f)_c; Lambda = diag(p) - p p', L = diag(sqrt p) - p sqrt(p)'."""
+    """One of C classes: p(y = c | f) = softmax(f)_c and Lambda = diag(p) - p p'.
+
+    With u = sqrt(p), a unit vector, Lambda = D (I - u u') D for D = diag(u). Let e be the unit vector of the likeliest
+    class, and H the reflection that swaps u and -e; then I - u u' = H (I - e e') H. So D H without the column of that
+    class is a root; it has C - 1 columns, and those of unlikely classes are short:
+
+        H = I - w w' / (1 + u'e),    w = u + e.
+    """
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         return -F.cross_entropy(f, y.long(), reduction="none")
@@ -54,10 +71,21 @@ class Categorical(Likelihood):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return F.one_hot(y.long(), f.shape[1]) - f.softmax(1)
 
-    def root(self, f: Tensor) -> Tensor:
-        log_p = f.log_softmax(1)
-        sqrt_p = (0.5 * log_p).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
-        return torch.diag_embed(sqrt_p) - log_p.exp()[:, :, None] * sqrt_p[:, None, :]
+    def sizes(self, f: Tensor) -> Tensor:
+        return f.softmax(1).gather(1, self._unlikely(f))
+
+    def root_times(self, f: Tensor, z: Tensor) -> Tensor:
+        u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
+        e = F.one_hot(f.argmax(1), f.shape[1]).to(f.dtype)
+        w = u + e
+        per_class = z.new_zeros(*f.shape, z.shape[2]).scatter(1, self._unlikely(f)[:, :, None].expand_as(z), z)
+        along = torch.einsum("bc,bck->bk", w, per_class) / (1 + (u * e).sum(1, keepdim=True))
+        return u[:, :, None] * (per_class - w[:, :, None] * along[:, None, :])
+
+    def _unlikely(self, f: Tensor) -> Tensor:
+        """The classes that each column belongs to, all but the likeliest: (b, c - 1)."""
+        classes = torch.arange(f.shape[1] - 1, device=f.device)
+        return classes + (classes >= f.argmax(1, keepdim=True))
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or y.dim() != 1:
@@ -83,8 +111,11 @@ class Bernoulli(Likelihood):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return _columns(f, y) - f.sigmoid()
 
-    def root(self, f: Tensor) -> Tensor:
-        return torch.diag_embed((0.5 * (F.logsigmoid(f) + F.logsigmoid(-f))).exp())
+    def sizes(self, f: Tensor) -> Tensor:
+        return f.sigmoid() * (-f).sigmoid()
+
+    def root_times(self, f: Tensor, z: Tensor) -> Tensor:
+        return (0.5 * (F.logsigmoid(f) + F.logsigmoid(-f))).exp()[:, :, None] * z
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         _check_columns("Bernoulli", outputs, y)
@@ -129,8 +160,11 @@ class Gaussian(Likelihood):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return (_columns(f, y) - f) / self.sigma**2
 
-    def root(self, f: Tensor) -> Tensor:
-        return torch.diag_embed(torch.ones_like(f) / self.sigma)
+    def sizes(self, f: Tensor) -> Tensor:
+        return (1 / self.sigma**2).expand_as(f)
+
+    def root_times(self, f: Tensor, z: Tensor) -> Tensor:
+        return (1 / self.sigma).expand_as(f)[:, :, None] * z
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         if self.log_sigma.dim() == 1 and len(self.log_sigma) != outputs:

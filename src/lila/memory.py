@@ -49,8 +49,8 @@ def keep_heap() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    most = 2**31 - 1  # the largest value of its argument, a C int
-    return bool(mallopt(_M_MMAP_THRESHOLD, most)) and bool(mallopt(_M_TRIM_THRESHOLD, most))
+    most, never = 2**31 - 1, -1  # the first is the largest value of a C int
+    return bool(mallopt(_M_MMAP_THRESHOLD, most)) and bool(mallopt(_M_TRIM_THRESHOLD, never))
 
 
 def readable_bytes(count: float) -> str:

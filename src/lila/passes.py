@@ -85,46 +85,27 @@ class Pass:
             return log_likelihood, tape, columns
 
 
-@dataclass
-class _Sums:
-    """What both passes add up over batches."""
-
-    log_likelihood: Tensor
-    curvature: Structure
-
-    @classmethod
-    def zeros(cls, pass_: Pass) -> "_Sums":
-        weight = next(pass_.model.net.parameters()).detach()
-        zero = torch.zeros((), dtype=torch.float64, device=weight.device)
-        return cls(zero, pass_.structure.zeros(pass_.layers, weight))
-
-    def add(self, log_likelihood: Tensor, curvature: Structure | None) -> None:
-        self.log_likelihood = self.log_likelihood + log_likelihood
-        if curvature is not None:
-            self.curvature = self.curvature + curvature
-
-    def checked(self) -> tuple[Tensor, Structure]:
-        check_finite("log-likelihood", self.log_likelihood)
-        for name, tensor in self.curvature.parts().items():
-            check_finite(name, tensor)
-        return self.log_likelihood, self.curvature
-
-
 def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
     """First pass: log-likelihood and curvature, summed over all batches, without a graph.
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
     """
-    sums = _Sums.zeros(pass_)
+    weight = next(pass_.model.net.parameters()).detach()
+    log_likelihood = torch.zeros((), dtype=torch.float64, device=weight.device)
+    curvature = pass_.structure.zeros(pass_.layers, weight)
     for batch in batches:
-        sums.add(*pass_.batch(batch, differentiable=False))
-    return sums.checked()
+        of_batch = pass_.batch(batch, differentiable=False)
+        log_likelihood, curvature = log_likelihood + of_batch[0], curvature + of_batch[1]
+    check_finite("log-likelihood", log_likelihood)
+    for name, tensor in curvature.parts().items():
+        check_finite(name, tensor)
+    return log_likelihood, curvature
 
 
 def pull_back(
-    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor], gathers: bool = False
-) -> tuple[tuple[Tensor, ...], Tensor, Structure]:
+    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
     """Second pass: the gradient of log-likelihood - 1/2 log|H| in the given hyperparameters (jvp.tex).
 
     Per batch it is that of the scalar  log-likelihood - 1/2 <cotangent, curvature of the batch>.
@@ -134,23 +115,15 @@ def pull_back(
         batches: the data.
         cotangent: the gradient of log|H| by the curvature.
         parameters: those of the augmentation and of the likelihood.
-        gathers: whether to gather, at little cost, what the first pass gathers.
-
-    Returns:
-        The gradients; the log-likelihood and, if it was to be gathered, the curvature.
     """
     gradients = [torch.zeros_like(parameter) for parameter in parameters]
-    sums = _Sums.zeros(pass_)
     for batch in batches:
         log_likelihood, tape, columns = pass_.recorded(batch, differentiable=True)
-        product, curvature = cotangent.along(tape, columns, gathers)
-        scalar = log_likelihood - 0.5 * product
+        scalar = log_likelihood - 0.5 * cotangent.along(tape, columns)
         for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
             if grad is not None:
                 sum_ += grad
-        with torch.no_grad():
-            sums.add(log_likelihood.detach(), curvature)
-    return tuple(gradients), *sums.checked()
+    return tuple(gradients)
 
 
 def check_finite(what: str, value: Tensor) -> None:

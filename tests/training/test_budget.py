@@ -1,7 +1,9 @@
 import pytest
+import torch
 from test_fit import QUICK, data, network
 
 import lila
+from lila.allocation import Allocation
 from lila.memory import parse_bytes
 from lila.training.budget import choose_microbatch, measure
 
@@ -17,13 +19,40 @@ def test_the_chosen_microbatch_keeps_the_budget_and_uses_it(budget: str) -> None
     made = evidence()
     chosen = choose_microbatch(made, data(), budget, batch_size=10_000)
     assert measure(made, data(), chosen) <= parse_bytes(budget) * 1.05
-    if chosen < 128:
+    if chosen < 64:
         assert measure(made, data(), chosen + 1 + chosen // 5) > parse_bytes(budget)
 
 
-def test_it_is_never_more_than_the_batch() -> None:
-    assert choose_microbatch(evidence(), data(), None, batch_size=7) == 7
-    assert choose_microbatch(evidence(), data(), None, batch_size=1000) == 128
+def test_it_is_never_more_than_half_the_batch() -> None:
+    assert choose_microbatch(evidence(), data(), None, batch_size=7) == 4
+    assert choose_microbatch(evidence(), data(), None, batch_size=1000) == 64
+
+
+def test_a_step_of_the_weights_takes_twice_as_many_examples_at_a_time_but_no_more_than_a_batch() -> None:
+    assert lila.Settings(batch_size=100, microbatch=30).part == 60
+    assert lila.Settings(batch_size=50, microbatch=30).part == 50
+    assert lila.Settings(batch_size=50).part == 50
+
+
+@pytest.mark.parametrize(("name", "part"), [("mlp", 200), ("cnn", 40), ("resnet-8-8", 40)])
+def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: str, part: int) -> None:
+    """With the default passes, at the microbatch that goes with the step's part; whatever the number of examples."""
+    net = lila.make_model(name, (1, 28, 28), 10)
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=20)
+    made = lila.Evidence(
+        model, lila.Categorical(), lila.GaussianPrior(net), probes=1, gradient_probes=1, microbatch=part // 2
+    )
+    x, y = torch.rand(3 * part, 1, 28, 28), torch.arange(3 * part) % 10
+    with Allocation() as step:
+        loss = made.likelihood.log_prob(model(x[:part]), y[:part]).sum()
+        torch.autograd.grad(loss, list(net.parameters()))
+    peaks = []
+    for count in (part, 3 * part):
+        with Allocation() as hyper_step:
+            made.backward((x[:count], y[:count]), made.estimate((x[:count], y[:count])))
+        peaks.append(hyper_step.peak)
+    assert peaks[1] < 1.02 * peaks[0]
+    assert peaks[1] < 1.5 * step.peak
 
 
 def test_a_budget_too_small_for_one_example_says_how_much_it_takes() -> None:
@@ -34,7 +63,7 @@ def test_a_budget_too_small_for_one_example_says_how_much_it_takes() -> None:
 def test_a_run_writes_its_choice_down() -> None:
     settings = {name: value for name, value in QUICK.items() if name != "microbatch"}
     made = lila.fit(network(), data(), lila.Affine2d(), memory="1GiB", **settings)
-    assert made.settings.microbatch == QUICK["batch_size"]
+    assert made.settings.microbatch == QUICK["batch_size"] / 2
 
 
 @pytest.mark.parametrize("text", ["4", "4GB", "-1GiB", "0GiB", "lots"])

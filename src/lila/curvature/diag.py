@@ -72,6 +72,3 @@ class Diag(Structure):
         return {
             f"diagonal of layer {layer.name!r}": block for layer, block in zip(self.layers, self.blocks, strict=True)
         }
-
-    def filled(self, saved: Mapping[str, Tensor]) -> Self:
-        return type(self)(self.layers, tuple(saved[name] for name in self.parts()))

@@ -94,7 +94,3 @@ class Full(Structure):
 
     def parts(self) -> Mapping[str, Tensor]:
         return {"full curvature": self.matrix}
-
-    def filled(self, saved: Mapping[str, Tensor]) -> Self:
-        (name,) = self.parts()
-        return type(self)(self.layers, saved[name])

@@ -117,30 +117,22 @@ class Kron(Structure):
     @classmethod
     def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
         inputs = tape.inputs()
+        A = [second_moment(a) for a in _factor_inputs(tape, inputs)]
         G = [[second_moment(g) for g in chunk] for chunk in _gradients(tape, inputs, columns)]
-        return cls._of_moments(tape, [second_moment(a) for a in _factor_inputs(tape, inputs)], G)
-
-    @classmethod
-    def _of_moments(cls, tape: Tape, A: Sequence[Tensor], G: Sequence[Sequence[Tensor]]) -> Self:
-        """The blocks of a batch from A per layer, and G per chunk of columns and layer."""
         blocks = []
-        for layer, a, A_layer, parts in zip(tape.layers, tape.inputs(), A, zip(*G, strict=True), strict=True):
+        for layer, a, A_layer, parts in zip(tape.layers, inputs, A, zip(*G, strict=True), strict=True):
             positions = len(a) * (1 if layer.rule.sharing is Sharing.REDUCE else a.shape[1])
             blocks.append(KronBlock(layer, A_layer, sum(parts[1:], parts[0]), float(positions)))
         return cls(tuple(blocks))
 
-    def along(self, tape: Tape, columns: Tensor, gathers: bool) -> tuple[Tensor, Self | None]:
+    def along(self, tape: Tape, columns: Tensor) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
         inputs = tape.inputs()
         rows = _factor_inputs(tape, inputs)
         products = [quadratic(a, block.A) for block, a in zip(self.blocks, rows, strict=True)]
-        G = []
         for chunk in _gradients(tape, inputs, columns):
             products += [quadratic(g, block.G) for block, g in zip(self.blocks, chunk, strict=True)]
-            if gathers:
-                G.append([second_moment(g.detach()) for g in chunk])
-        A = [second_moment(a.detach()) for a in rows] if gathers else []
-        return torch.stack(products).sum(), self._of_moments(tape, A, G) if gathers else None
+        return torch.stack(products).sum()
 
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
@@ -196,15 +188,6 @@ class Kron(Structure):
             named[f"output factor G of layer {block.layer.name!r}"] = block.G
         return named
 
-    def saved(self) -> dict[str, Tensor]:
-        positions = torch.tensor([block.positions for block in self.blocks], dtype=torch.float64)
-        return dict(self.parts()) | {"positions": positions}
-
-    def filled(self, saved: Mapping[str, Tensor]) -> Self:
-        factors = [saved[name] for name in self.parts()]
-        parts = zip(self.blocks, factors[0::2], factors[1::2], saved["positions"].tolist(), strict=True)
-        return type(self)(tuple(KronBlock(block.layer, A, G, positions) for block, A, G, positions in parts))
-
 
 def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
     """Groups, and the sides of G and A."""
@@ -228,9 +211,9 @@ def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterato
     """
     for chunk in columns.split(max(tape.views // len(columns), 1), dim=2):
         by_column = []
-        for column in chunk.unbind(2):
+        for gradients in tape.pull_all(chunk):
             pulled = []
-            for layer, a, g in zip(tape.layers, inputs, tape.pull(column), strict=True):
+            for layer, a, g in zip(tape.layers, inputs, gradients, strict=True):
                 reduced = layer.rule.sharing is Sharing.REDUCE
                 pulled.append(as_rows(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g))
             by_column.append(pulled)

@@ -4,14 +4,18 @@ For one example, with J the Jacobian of f_hat in the weights, every curvature he
 columns u_k in output space:
 
     generalised Gauss-Newton   u = columns of L, where L L' = Lambda        J' Lambda J
-    the same with K probes     u = L z / sqrt(K), z random signs            J' Lambda J on average, at K / C of the cost
+    the same with K probes     u = L z, z random signs in K groups          J' Lambda J on average, at K / C of the cost
     empirical Fisher           u = d log p(y | f_hat) / d f_hat             outer product of the gradient
+
+Probes share the columns of L out among them: each is the sum, with random signs, of a group of columns. Only products
+within a group are random, so it pays that groups weigh about the same, and a column that outweighs all others is alone.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import sqrt
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from lila.choices import check_count
@@ -46,7 +50,7 @@ class Roots:
         """The columns u of each example of a batch, shape (b, c, k); differentiable in f and in the likelihood.
 
         Args:
-            likelihood: gives the root or the score.
+            likelihood: gives the root, or the score.
             f: averaged outputs, shape (b, c).
             y: targets.
             draw: the noise of this pass.
@@ -54,9 +58,22 @@ class Roots:
         """
         if self.kind is CurvatureKind.EF:
             return likelihood.score(f, y).unsqueeze(2)
-        root = likelihood.root(f)  # (b, c, r)
-        if self.probes is None or self.probes >= root.shape[2]:
-            return root
-        # (k, r) and not (r, k): the first probes of an example are the same however many there are.
-        signs = draw.signs(index, (self.probes, root.shape[2]), root.dtype).mT
-        return root @ signs / sqrt(self.probes)
+        sizes = likelihood.sizes(f).detach()  # (b, r)
+        if self.probes is None or self.probes >= sizes.shape[1]:
+            return likelihood.root(f)
+        signs = draw.signs(index, (sizes.shape[1],), f.dtype)
+        z = F.one_hot(_groups(sizes, self.probes), self.probes) * signs[:, :, None]  # (b, r, k)
+        return likelihood.root_times(f, z)
+
+
+def _groups(sizes: Tensor, count: int) -> Tensor:
+    """Share columns out among groups of about the same total size: sizes (b, r) to groups (b, r) from 0 to count - 1.
+
+    In order of falling size, a column goes where the sum of those before it falls among `count` equal parts of the
+    whole; not further than its rank, so that no group stays empty behind a column larger than a part.
+    """
+    ordered, order = sizes.sort(dim=1, descending=True)
+    share = (ordered.cumsum(1) - ordered) / ordered.sum(1, keepdim=True)
+    rank = torch.arange(sizes.shape[1], device=sizes.device)
+    group = (count * share).nan_to_num().long().clamp(0, count - 1).minimum(rank)
+    return torch.empty_like(group).scatter(1, order, group)

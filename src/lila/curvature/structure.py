@@ -79,28 +79,13 @@ class Structure(ABC):
     def inner(self, other: Self) -> Tensor:
         """The inner product with another object of the class, a scalar."""
 
-    def along(self, tape: Tape, columns: Tensor, gathers: bool) -> tuple[Tensor, Self | None]:
-        """The inner product of a cotangent with the curvature of a recorded batch, differentiable; and that curvature.
-
-        Args:
-            tape: of the batch.
-            columns: as in `of_batch`.
-            gathers: whether the curvature is wanted too; it may come with a graph.
-        """
-        curvature = self.of_batch(tape, columns)
-        return self.inner(curvature), curvature if gathers else None
+    def along(self, tape: Tape, columns: Tensor) -> Tensor:
+        """The inner product of a cotangent with the curvature of a recorded batch, differentiable."""
+        return self.inner(self.of_batch(tape, columns))
 
     @abstractmethod
     def parts(self) -> Mapping[str, Tensor]:
         """The tensors it consists of, by a name a person can make sense of."""
-
-    def saved(self) -> dict[str, Tensor]:
-        """Everything that `filled` needs, by name."""
-        return dict(self.parts())
-
-    @abstractmethod
-    def filled(self, saved: Mapping[str, Tensor]) -> Self:
-        """The same structure with what was saved in place of its own tensors."""
 
 
 def check_precision(like: Tensor) -> None:

@@ -1,9 +1,12 @@
 """The microbatch that fits into a memory budget, found by measuring small ones.
 
 The memory of a microbatch of b examples is  fixed + b * each:  factors and cotangents, which do not depend on b, and
-the graph of the second pass, which is the largest thing that training holds. Two measurements give both numbers. What
-is largest at a time may be another thing for larger batches, so the choice is measured too, and made smaller if needed.
+the graph, of the second pass or of a step of the weights with its larger part of a batch. Two measurements give both
+numbers. What is largest at a time may be another thing for larger batches, so the choice is measured too, and made
+smaller if needed.
 """
+
+from math import ceil
 
 import torch
 
@@ -12,11 +15,13 @@ from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
 from lila.evidence import Evidence
 from lila.memory import available_bytes, parse_bytes, readable_bytes
+from lila.noise import Draw
 from lila.passes import pull_back
+from lila.training.settings import STEP_TO_PASS
 
 _SMALL, _LESS_SMALL = 1, 3
 _SHARE = 0.5  # of the free memory, if the user names no budget
-_MOST_ON_CPU = 128  # larger microbatches only leave the caches
+_MOST_ON_CPU = 64  # larger microbatches only leave the caches
 
 
 def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_size: int) -> int:
@@ -40,20 +45,36 @@ def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_
             f"of examples), but the budget is {readable_bytes(budget)}. Give more memory, or use fewer samples, one "
             "gradient probe, or structure='diag'."
         )
-    count = min(fits, batch_size, batch_size if device.type == "cuda" else _MOST_ON_CPU)
+    useful = ceil(batch_size / STEP_TO_PASS)
+    count = min(fits, useful, useful if device.type == "cuda" else _MOST_ON_CPU)
     while count > 1 and (used := measure(evidence, data, count)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
     return count
 
 
 def measure(evidence: Evidence, data: Data, count: int) -> int:
-    """Peak bytes of the second pass over a microbatch of `count` examples."""
+    """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
+    return max(_of_pass(evidence, data, count), _of_step(evidence, data, STEP_TO_PASS * count))
+
+
+def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     cotangent = evidence.no_curvature()  # of the size of the true one, without its decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
     parameters = [p for name, p in evidence.hyperparameters().items() if not name.startswith("prior.")]
     with Allocation() as allocation, torch.enable_grad():
         pull_back(pass_, [batch], cotangent, parameters) if parameters else pass_.batch(batch, differentiable=False)
+    return allocation.peak
+
+
+def _of_step(evidence: Evidence, data: Data, count: int) -> int:
+    batch = repeated(next(evidence.examples(data).batches(1)), count)
+    model, weights = evidence.model, [p for p in evidence.model.net.parameters() if p.requires_grad]
+    with Allocation() as allocation, torch.enable_grad():
+        with torch.no_grad():
+            views = model.views(batch.x, model.draw(Draw(), batch.index, batch.x.dtype))
+        outputs = model.average(views, count)
+        torch.autograd.grad(evidence.likelihood.log_prob(outputs, batch.y).sum(), weights, allow_unused=True)
     return allocation.peak
 
 

@@ -34,6 +34,8 @@ from lila.training.settings import Settings
 from lila.training.state import State
 from lila.training.steps import hyper_step, hyperparameters, train_epoch
 
+_FINAL_PROBES = 10  # in the evidence of a finished run, which is exact for up to as many columns
+
 Callback = Callable[[dict[str, Any]], None]
 
 
@@ -113,7 +115,7 @@ def resume(
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
-        state.load_tensors(tensors, folder / CHECKPOINT, _evidence(state, settings, data).no_curvature())
+        state.load_tensors(tensors, folder / CHECKPOINT)
     return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
 
 
@@ -143,7 +145,8 @@ def _train(
             for callback in (tell, *callbacks):
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
-    final = evidence.estimate(data, Draw(settings.seed, 2 * settings.epochs))
+    at_the_end = _evidence(state, settings, data, at_least=_FINAL_PROBES)
+    final = at_the_end.estimate(data, Draw(settings.seed, 2 * settings.epochs))
     scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch)
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
@@ -151,9 +154,11 @@ def _train(
     return run
 
 
-def _evidence(state: State, settings: Settings, data: Data) -> Evidence:
+def _evidence(state: State, settings: Settings, data: Data, at_least: int = 1) -> Evidence:
+    """The evidence as the settings say, with at least this many probes in its estimate."""
     assert settings.microbatch is not None, "chosen before training"
     probes, gradient_probes = settings.probe_counts(len(Examples(data)))
+    probes = None if probes is None else max(probes, at_least)
     return Evidence(
         state.model,
         state.likelihood,

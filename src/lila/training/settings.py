@@ -12,7 +12,10 @@ from lila.memory import parse_bytes
 from lila.prior import PriorStructure
 from lila.training.methods import METHODS, By, Method, MethodName
 
-_ENOUGH_PROBES = 2_500  # over all examples: see docs/speed.md
+_ENOUGH_PROBES = 1_000  # over all examples: see docs/speed.md
+_SAMPLED = 3  # one of so many examples
+STEP_TO_PASS = 2
+"""How many examples of a step of the weights take about the memory of one in a hyper-step."""
 
 
 class PassesName(StrEnum):
@@ -22,8 +25,8 @@ class PassesName(StrEnum):
     """A pass for the estimate and one for its gradient, both with all columns of the output Hessian's root."""
     PROBED = "probed"
     """The same two passes with random probes: enough of them in the first, one per example in the second."""
-    LAGGED = "lagged"
-    """A single pass with one probe per example, whose gradient uses the curvature of the hyper-step before."""
+    SAMPLED = "sampled"
+    """The same as "probed" on a third of the examples, drawn anew for each hyper-step and scaled up."""
 
 
 class OptimiserName(StrEnum):
@@ -53,9 +56,9 @@ class Settings:
         hyper_every: epochs from one hyper-step to the next.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" or "ef".
-        passes: how a hyper-step goes over the data: "exact", "probed" or "lagged".
+        passes: how a hyper-step goes over the data: "exact", "probed" or "sampled".
         probes: random probes per example in the estimate of the evidence; None is all columns for "exact" passes, and
-            as many as give 2,500 over all examples for others.
+            as many as give 1,000 over all examples for others.
         gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, and 1 for
             others.
         subset: examples per gradient of the evidence, rescaled; None uses all.
@@ -65,7 +68,8 @@ class Settings:
         eta_reward: how much Augerino's loss rewards the norm of eta.
         seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
             and of the network's first weights.
-        microbatch: examples whose graph is in memory at a time; it does not change the result but by rounding. None
+        microbatch: examples whose graph is in memory at a time in a hyper-step, and half as many as in a step of the
+            weights, whose graph is smaller; it does not change the result but by rounding. None
             chooses it from the memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
@@ -86,7 +90,7 @@ class Settings:
     hyper_every: int = 1
     structure: str = "kron"
     curvature: str = "ggn"
-    passes: str = "exact"
+    passes: str = "probed"
     probes: int | None = None
     gradient_probes: int | None = None
     subset: int | None = None
@@ -129,11 +133,21 @@ class Settings:
         """What the method does."""
         return METHODS[MethodName(self.method)]
 
+    @property
+    def part(self) -> int:
+        """Examples of a step of the weights whose graph is in memory at a time."""
+        return self.batch_size if self.microbatch is None else min(STEP_TO_PASS * self.microbatch, self.batch_size)
+
     def probe_counts(self, examples: int) -> tuple[int | None, int | None]:
         """Probes per example in the estimate and in the gradient, for a number of examples; None for all columns."""
         if self.passes == PassesName.EXACT:
             return self.probes, self.gradient_probes
-        return self.probes or ceil(_ENOUGH_PROBES / examples), self.gradient_probes or 1
+        used = self.sampled(examples) or examples
+        return self.probes or ceil(_ENOUGH_PROBES / used), self.gradient_probes or 1
+
+    def sampled(self, examples: int) -> int | None:
+        """How many examples a hyper-step uses, of a number of them; None for all."""
+        return ceil(examples / _SAMPLED) if self.passes == PassesName.SAMPLED else None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:

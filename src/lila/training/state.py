@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila.curvature import Structure
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.prior import GaussianPrior
@@ -30,7 +29,6 @@ class State:
         likelihood: of the targets.
         prior: over the weights.
         optimisers: of "weights", "eta", and "hyper" (prior precisions and observation noise).
-        curvature: of the last hyper-step, where the next one needs it.
         epoch: the number of epochs done.
         history: one record per epoch.
     """
@@ -39,7 +37,6 @@ class State:
     likelihood: Likelihood
     prior: GaussianPrior
     optimisers: dict[str, torch.optim.Optimizer]
-    curvature: Structure | None = None
     epoch: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -86,18 +83,15 @@ class State:
                 for key, value in optimiser.state.get(parameter, {}).items():
                     if isinstance(value, Tensor):
                         named[f"optimiser.{name}.{position}.{key}"] = value
-        if self.curvature is not None:
-            named |= {f"curvature.{name}": part for name, part in self.curvature.saved().items()}
         return named
 
     @torch.no_grad()
-    def load_tensors(self, tensors: Mapping[str, Tensor], path: Path, empty: Structure | None = None) -> None:
+    def load_tensors(self, tensors: Mapping[str, Tensor], path: Path) -> None:
         """Put tensors back that came from `tensors`; checks all before it changes any.
 
         Args:
             tensors: by name.
             path: the file that they come from, for messages.
-            empty: a curvature of the right structure, to be filled if one was saved.
         """
         current = dict(self._of_modules())
         for name, tensor in current.items():
@@ -110,10 +104,6 @@ class State:
                 )
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
-        saved_parts = {k.removeprefix("curvature."): t for k, t in tensors.items() if k.startswith("curvature.")}
-        if saved_parts and empty is not None:
-            like = next(iter(current.values()))
-            self.curvature = empty.filled({name: part.to(like.device) for name, part in saved_parts.items()})
         for name, optimiser in self.optimisers.items():
             for position, parameter in enumerate(_optimised(optimiser)):
                 prefix = f"optimiser.{name}.{position}."

@@ -14,7 +14,7 @@ from lila.likelihood import Categorical
 from lila.noise import Draw
 from lila.passes import Average
 from lila.training.methods import By
-from lila.training.settings import PassesName, Settings
+from lila.training.settings import Settings
 from lila.training.state import State
 
 
@@ -33,7 +33,7 @@ def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw
     for batch in examples.batches(settings.batch_size, draw.permutation(len(examples))):
         for optimiser in stepping:
             optimiser.zero_grad()
-        for part in _parts(batch, settings.microbatch or settings.batch_size):
+        for part in _parts(batch, settings.part):
             outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
             (-log_likelihood / len(batch.index)).backward()
             total += float(log_likelihood.detach())
@@ -63,14 +63,9 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings,
     state.track(*groups)
     for name in groups:
         state.optimisers[name].zero_grad()
-    if state.curvature is None:
-        estimate = evidence.estimate(data, draw)
-        evidence.backward(data, estimate, settings.subset)
-    else:
-        estimate, gradients = evidence.advance(data, state.curvature, draw)
-        evidence.descend(gradients)
-    if settings.passes == PassesName.LAGGED:
-        state.curvature = estimate.curvature
+    subset = settings.sampled(len(evidence.examples(data)))
+    estimate = evidence.estimate(data, draw, subset)
+    evidence.backward(data, estimate, settings.subset or subset)
     for name in groups:
         state.optimisers[name].step()
     state.model.augmentation.saturate_()

@@ -1,0 +1,59 @@
+"""The kinds of passes of a hyper-step, and that they are told apart only by what they should be."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from test_fit import QUICK, data, network
+
+import lila
+from lila.evidence import Evidence
+
+
+def test_the_number_of_probes_follows_from_the_passes_and_the_number_of_examples() -> None:
+    counts = {name: lila.Settings(passes=name).probe_counts(1250) for name in ("exact", "probed", "sampled")}
+    assert counts == {"exact": (None, None), "probed": (1, 1), "sampled": (3, 1)}
+    assert lila.Settings(passes="probed").probe_counts(60_000) == (1, 1)
+    assert lila.Settings(passes="probed", probes=3, gradient_probes=2).probe_counts(1250) == (3, 2)
+    assert lila.Settings(passes="exact", probes=3).probe_counts(1250) == (3, None)
+    with pytest.raises(lila.ArgumentError, match="no kind of passes named 'fast'"):
+        lila.Settings.from_dict(asdict(lila.Settings()) | {"passes": "fast"})
+
+
+def subsets(monkeypatch: pytest.MonkeyPatch, passes: str) -> list[tuple[str, int | None]]:
+    """Which passes a run makes, and over how many examples."""
+    made: list[tuple[str, int | None]] = []
+    for name, position in (("estimate", 2), ("gradient", 2)):
+        method = getattr(Evidence, name)
+
+        def counted(*args: Any, name: str = name, method: Any = method, position: int = position) -> Any:
+            made.append((name, args[position + 1] if len(args) > position + 1 else None))
+            return method(*args)
+
+        monkeypatch.setattr(Evidence, name, counted)
+    lila.fit(network(), data(), lila.Affine2d(), **(QUICK | {"progress": "silent", "passes": passes}))
+    return made
+
+
+@pytest.mark.parametrize("passes", ["exact", "probed"])
+def test_exact_and_probed_passes_see_all_examples(monkeypatch: pytest.MonkeyPatch, passes: str) -> None:
+    assert subsets(monkeypatch, passes) == [("estimate", None), ("gradient", None)] * 3 + [("estimate", None)]
+
+
+def test_sampled_passes_see_a_third_of_them_but_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    third = -(-len(data()[0]) // 3)
+    assert subsets(monkeypatch, "sampled") == [("estimate", third), ("gradient", third)] * 3 + [("estimate", None)]
+
+
+def test_the_evidence_of_a_finished_run_is_exact_for_few_classes() -> None:
+    """The passes before it do differ, by their noise; with nothing learned from them the end is the same."""
+    ends = [
+        lila.fit(network(), data(), lila.Affine2d(), **(QUICK | {"progress": "silent", "passes": passes, "burn_in": 3}))
+        for passes in ("exact", "probed")
+    ]
+    exact, probed = (run.evidence for run in ends)
+    again = Evidence(ends[1].model, ends[1].likelihood, ends[1].prior).estimate(
+        data(), lila.Draw(0, 2 * QUICK["epochs"])
+    )
+    assert probed.terms() == pytest.approx(again.terms())
+    assert exact.value != probed.value
