@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check lint types bench clean
+.PHONY: demo test test-slow check lint types bench bench-others clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -36,5 +36,13 @@ check: lint types test  ## everything that CI asks
 bench: $(STAMP)  ## cost of a hyper-step in units of a parameter epoch
 	$(BIN)/lila bench
 
+# laplace-torch asks for torchvision but has no use for it, and one that does not fit torch cannot be imported.
+bench-others:  ## what a user would choose instead, on the same work
+	$(PYTHON) -m venv $(VENV)-others
+	$(VENV)-others/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(VENV)-others/bin/python -m pip uninstall --quiet --yes torchvision
+	$(VENV)-others/bin/python benchmarks/laplace_torch.py
+	$(VENV)-others/bin/python benchmarks/cross_validation.py
+
 clean:
-	rm -rf $(VENV) out dist build
+	rm -rf $(VENV) $(VENV)-others out dist build

@@ -49,5 +49,5 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         return {name: grad * len(calls) for name, grad in right(*args).items()}  # type: ignore[arg-type]
 
     monkeypatch.setattr(library.Evidence, "gradient", wrong)
-    with pytest.raises(NumericalError, match="probed: the gradient is off by"):
+    with pytest.raises(NumericalError, match="exact: the gradient is off by"):
         hyper_steps(job, model, data)

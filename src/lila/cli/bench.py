@@ -5,6 +5,8 @@ Ratios are of times measured in one run; seconds mean little on another machine.
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from lila.cli.options import takes_path
 
 EXAMPLES = """examples:
   lila bench
+  lila bench --networks none --scaling --width 10000
   lila bench --networks mlp --examples 500 --out before.json
   lila bench --networks mlp --examples 500 --compare before.json"""
 
@@ -20,7 +23,11 @@ _SLOWER = 1.15  # of an earlier ratio: what is above it is marked
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila bench`."""
-    parser.add_argument("--networks", default="mlp,cnn,resnet-8-8", metavar="NAMES", help="[mlp,cnn,resnet-8-8]")
+    networks = "which to measure, or none [mlp,cnn,resnet-8-8]"
+    parser.add_argument("--networks", default="mlp,cnn,resnet-8-8", metavar="NAMES", help=networks)
+    scaling = "also how the cost grows with examples, samples and classes, and the memory with examples"
+    parser.add_argument("--scaling", action="store_true", help=scaling)
+    parser.add_argument("--width", type=int, metavar="UNITS", help="also the cost of an MLP with so many hidden units")
     parser.add_argument("--examples", type=int, default=1000, metavar="N", help="training images [1000]")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of which the median is taken [5]")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch [all cores]")
@@ -35,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila bench`."""
     import torch
 
-    from lila.bench import JOBS, machine, measure
+    from lila.bench import JOBS, machine, measure, memory, scaling, width
     from lila.choices import check_count
     from lila.errors import ArgumentError
     from lila.memory import keep_heap
@@ -43,17 +50,25 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_count("examples", arguments.examples)
     check_count("repeats", arguments.repeats)
+    check_count("width", arguments.width, optional=True)
     keep_heap()
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    names = [name.strip() for name in arguments.networks.split(",")]
+    names = [] if arguments.networks == "none" else [name.strip() for name in arguments.networks.split(",")]
     unknown = [name for name in names if name not in JOBS]
     if unknown:
         raise ArgumentError(f"There is no benchmark of {unknown[0]!r}; choose from {', '.join(JOBS)}.")
     earlier = None if arguments.compare is None else _read(arguments.compare)
+    work: dict[str, Callable[[], dict[str, float]]] = {
+        name: partial(measure, JOBS[name], arguments.examples, arguments.repeats) for name in names
+    }
+    if arguments.scaling:
+        work |= {"scaling": partial(scaling, arguments.repeats), "memory": memory}
+    if arguments.width is not None:
+        work[f"width {arguments.width}"] = partial(width, arguments.width, arguments.examples)
     results = {}
-    for name in names:
-        results[name] = measure(JOBS[name], arguments.examples, arguments.repeats)
+    for name, measured in work.items():
+        results[name] = measured()
         if not arguments.json:
             _print(name, results[name], None if earlier is None else earlier["results"].get(name))
     record = {"examples": arguments.examples, "repeats": arguments.repeats, **machine(), "results": results}
@@ -79,7 +94,7 @@ def _print(name: str, result: dict[str, float], earlier: dict[str, float] | None
     print(name)
     for key, value in result.items():
         before = None if earlier is None else earlier.get(key)
-        text = f"  {key:<38}{value:8.2f}"
+        text = f"  {key:<38}{value:8.4g}"
         if before is not None:
-            text += f"   before {before:8.2f}{'   slower' if value > _SLOWER * before else ''}"
+            text += f"   before {before:8.4g}{'   slower' if value > _SLOWER * before else ''}"
         print(text, flush=True)

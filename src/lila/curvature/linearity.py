@@ -3,7 +3,8 @@
 Rectified units, max pooling, convolutions and linear layers have no second derivative. In a network of such parts the
 Jacobian J does not change with the input (but for the kinks, which have measure zero), and the pulled-back columns
 g = J' u depend on the hyperparameters through u alone. Their gradient then is J times a cotangent, and what autograd
-would do beyond that is to add zeros.
+would do beyond that is to add zeros. (A unit that begins to fire changes J at once. That no derivative sees, ours or
+autograd's; it is small when many units share the curvature.)
 """
 
 from torch import Tensor

@@ -4,30 +4,30 @@ The unit is a forward, a backward to the weights and a step over the same exampl
 timed before it has been checked: the gradient of each kind of passes against the exact one, the warp against PyTorch's.
 """
 
-import platform
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lila.allocation import Allocation
 from lila.augment.families import Affine2d
+from lila.bench.tools import peak, seconds
 from lila.errors import NumericalError
 from lila.evidence import Evidence
 from lila.invariant import InvariantModel
 from lila.likelihood import Categorical
+from lila.models.plain import mlp
 from lila.models.registry import make_model
 from lila.noise import Draw
 from lila.prior import GaussianPrior
-from lila.training.settings import PassesName, Settings
+from lila.training.settings import STEP_TO_PASS, PassesName, Settings
 
 _RANGE = 0.1  # of each generator
+_CHECKED = 100  # examples, on which gradients are checked
+_DIFFERENCE, _TOLERANCE_OF_DIFFERENCES = 1e-8, 0.2  # smaller than what lies between two kinks of a network
 _TOLERANCE = 0.5  # of the gradient's norm, by which probes may be off
 
 
@@ -39,8 +39,9 @@ class Job:
         model: its name.
         shape: of an image.
         samples: S.
-        batch: examples per batch and microbatch.
+        batch: examples per step of the weights; a hyper-step takes half as many at a time, as `fit` does.
         classes: number of outputs.
+        width: of the hidden layer, if it is an MLP.
     """
 
     model: str
@@ -48,6 +49,7 @@ class Job:
     samples: int
     batch: int
     classes: int = 10
+    width: int = 1000
 
 
 JOBS = {
@@ -63,13 +65,7 @@ JOBS = {
 
 def measure(job: Job, examples: int, repeats: int) -> dict[str, float]:
     """Everything about one network, as ratios but for the seconds of the unit."""
-    torch.manual_seed(0)
-    net = make_model(job.model, job.shape, job.classes)
-    with torch.no_grad():  # away from Fixup's zeros, where gradients vanish
-        for parameter in net.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.02)
-    model = InvariantModel(net, Affine2d(init=_RANGE), job.samples)
-    data = torch.rand(examples, *job.shape), torch.randint(job.classes, (examples,))
+    model, data = prepared(job, examples)
     unit = seconds(partial(parameter_epoch, model, data, job.batch), repeats)
     result = {"seconds of an epoch": unit}
     result["epoch / plain loop"] = unit / seconds(plain_loop(model, data, job.batch), repeats)
@@ -78,34 +74,70 @@ def measure(job: Job, examples: int, repeats: int) -> dict[str, float]:
     for name, work in hyper_steps(job, model, data).items():
         parts = [seconds(part, repeats) / unit for part in work]
         result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(parts)} | {f"{name}: total": sum(parts)}
-    result["memory of a hyper-step / of a step"] = peak(hyper_steps(job, model, data)["probed"][-1]) / step
+        result[f"{name}: memory / of a step"] = max(map(peak, work)) / step
     return result
 
 
+def prepared(job: Job, examples: int) -> tuple[InvariantModel, tuple[Tensor, Tensor]]:
+    """A network with ranges to learn, and random data."""
+    torch.manual_seed(0)
+    mlps = job.model == "mlp"
+    net = mlp(job.shape, job.classes, job.width) if mlps else make_model(job.model, job.shape, job.classes)
+    with torch.no_grad():  # away from Fixup's zeros, where gradients vanish
+        for parameter in net.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.02)
+    model = InvariantModel(net, Affine2d(init=_RANGE), job.samples)
+    return model, (torch.rand(examples, *job.shape), torch.randint(job.classes, (examples,)))
+
+
 def hyper_steps(
-    job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]
+    job: Job, model: InvariantModel, data: tuple[Tensor, Tensor], kinds: Iterable[str] = tuple(PassesName)
 ) -> dict[str, tuple[Callable[[], object], ...]]:
-    """The passes of each kind of hyper-step, checked against the exact gradient."""
+    """The passes of each kind of hyper-step, whose gradient was checked on a few of the examples."""
     prior = GaussianPrior(model.net)
     made: dict[str, tuple[Callable[[], object], ...]] = {}
-    exact: Tensor | None = None
-    for name in PassesName:
-        settings, count = Settings(passes=name.value), len(data[0])
+    few = data[0][:_CHECKED], data[1][:_CHECKED]
+    reference = Evidence(model, Categorical(), prior, microbatch=job.batch // STEP_TO_PASS)
+    exact = reference.gradient(few, reference.estimate(few))["augmentation.eta"]
+    _check_by_differences(job, model, data)
+    for name in kinds:
+        settings, count = Settings(passes=name), len(data[0])
         (probes, gradient_probes), subset = settings.probe_counts(count), settings.sampled(count)
         evidence = Evidence(
-            model, Categorical(), prior, probes=probes, gradient_probes=gradient_probes, microbatch=job.batch
+            model,
+            Categorical(),
+            prior,
+            probes=probes,
+            gradient_probes=gradient_probes,
+            microbatch=job.batch // STEP_TO_PASS,
         )
-        estimate = evidence.estimate(data)
-        gradient = evidence.gradient(data, estimate)["augmentation.eta"]
-        exact = gradient if exact is None else exact
+        gradient = evidence.gradient(few, evidence.estimate(few))["augmentation.eta"]
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
             raise NumericalError(f"{job.model}, {name}: the gradient is off by {error:.0%}, so it is not timed.")
-        made[name.value] = (
+        estimate = evidence.estimate(data, subset=subset)
+        made[name] = (
             partial(evidence.estimate, data, subset=subset),
             partial(evidence.gradient, data, estimate, subset=subset),
         )
     return made
+
+
+def _check_by_differences(job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]) -> None:
+    """Compare the exact gradient along all generators with central differences, in float64 and for three examples."""
+    wide = deepcopy(model).double()
+    few = data[0][:3].double(), data[1][:3]
+    evidence = Evidence(wide, Categorical(), GaussianPrior(wide.net))
+    gradient = float(evidence.gradient(few, evidence.estimate(few))["augmentation.eta"].sum())
+    (eta,) = wide.augmentation.parameters()
+    values = []
+    for step in (_DIFFERENCE, -2 * _DIFFERENCE):
+        with torch.no_grad():
+            eta.add_(step)
+        values.append(evidence.estimate(few).value)
+    error = abs((values[0] - values[1]) / (2 * _DIFFERENCE) / gradient - 1)
+    if error > _TOLERANCE_OF_DIFFERENCES:
+        raise NumericalError(f"{job.model}, exact: the gradient is off by {error:.0%}, so nothing is timed.")
 
 
 def parameter_epoch(model: InvariantModel, data: tuple[Tensor, Tensor], batch: int) -> None:
@@ -162,25 +194,3 @@ def warp_ratio(model: InvariantModel, x: Tensor, repeats: int) -> float:
     if x.shape[-1] == x.shape[-2] and error > 1e-3:
         raise NumericalError(f"The warp differs from PyTorch's by {error}, so it is not timed.")
     return seconds(ours, repeats) / seconds(pytorchs, repeats)
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median time of some work, after one run that is not counted."""
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
-
-
-def peak(work: Callable[[], object]) -> int:
-    """The most bytes that tensors take during some work, beyond those that were there before."""
-    with Allocation() as allocation:
-        work()
-    return allocation.peak
-
-
-def machine() -> dict[str, Any]:
-    """What the ratios were measured on."""
-    return {"machine": platform.machine(), "threads": torch.get_num_threads(), "torch": torch.__version__}

@@ -1,0 +1,7 @@
+"""What training costs, as ratios measured in one run; `lila bench` is its command."""
+
+from lila.bench.networks import JOBS, Job, hyper_steps, measure
+from lila.bench.scaling import memory, scaling, width
+from lila.bench.tools import machine, peak, seconds
+
+__all__ = ["JOBS", "Job", "hyper_steps", "machine", "measure", "memory", "peak", "scaling", "seconds", "width"]

@@ -1,0 +1,79 @@
+"""How the cost of a hyper-step grows: with the examples, the samples, the classes and the width of a layer.
+
+Times are in units of an epoch of the weights at the same setting, so what grows linearly with the epoch is constant.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lila.bench.networks import Job, hyper_steps, parameter_epoch, prepared
+from lila.bench.tools import peak, seconds
+
+_MLP = Job("mlp", (1, 28, 28), samples=31, batch=125)
+_SMALL = Job("mlp", (1, 8, 8), samples=8, batch=100, width=200)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting at which the cost is measured.
+
+    Attributes:
+        what: the row it makes, as "N = 1000".
+        job: the network.
+        examples: N.
+        kinds: the kinds of passes to measure.
+    """
+
+    what: str
+    job: Job
+    examples: int
+    kinds: tuple[str, ...] = ("exact", "probed")
+
+
+def points() -> Iterator[Point]:
+    """The settings: one thing changes at a time. All columns of many classes take long, so fewer examples are used."""
+    for examples in (500, 1000, 2000):
+        yield Point(f"N = {examples}", _MLP, examples)
+    for samples in (8, 16, 32):
+        yield Point(f"S = {samples}", replace(_MLP, samples=samples), 1000)
+    for classes in (10, 100, 1000):
+        yield Point(f"C = {classes}, N = 100", replace(_SMALL, classes=classes, batch=20), 100, ("exact",))
+    for classes in (10, 100, 1000):
+        yield Point(f"C = {classes}, N = 8000", replace(_SMALL, classes=classes), 8000, ("probed",))
+
+
+def scaling(repeats: int) -> dict[str, float]:
+    """The cost of each kind of passes at each of the points."""
+    result: dict[str, float] = {}
+    for point in points():
+        model, data = prepared(point.job, point.examples)
+        unit = seconds(partial(parameter_epoch, model, data, point.job.batch), repeats)
+        work = hyper_steps(point.job, model, data, point.kinds)
+        result[f"{point.what}: seconds of an epoch"] = unit
+        for kind in point.kinds:
+            result[f"{point.what}: {kind}"] = sum(seconds(part, repeats) for part in work[kind]) / unit
+    return result
+
+
+def memory(examples: tuple[int, ...] = (1_000, 10_000, 60_000)) -> dict[str, float]:
+    """The peak of a hyper-step in bytes for numbers of examples, the data not counted."""
+    job = replace(_MLP, samples=2)
+    result = {}
+    for count in examples:
+        model, data = prepared(job, count)
+        result[f"N = {count}"] = float(max(map(peak, hyper_steps(job, model, data, ("probed",))["probed"])))
+    return result
+
+
+def width(units: int, examples: int) -> dict[str, float]:
+    """Seconds and bytes of an epoch and of a hyper-step of an MLP with a wide hidden layer."""
+    job = replace(_MLP, width=units)
+    model, data = prepared(job, examples)
+    work = hyper_steps(job, model, data, ("probed",))["probed"]
+    once: Callable[[Callable[[], object]], float] = partial(seconds, repeats=1, warm_up=False)
+    return {
+        "seconds of an epoch": seconds(partial(parameter_epoch, model, data, job.batch), 1),
+        "seconds of a hyper-step": sum(map(once, work)),
+        "peak bytes of a hyper-step": float(max(map(peak, work))),
+    }
