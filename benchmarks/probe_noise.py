@@ -30,7 +30,6 @@ def trained(data: str, subset: int, epochs: int, seed: int) -> tuple[lila.Run, t
         batch_size=125,
         eta_lr=0.1,
         burn_in=5,
-        gradient_probes=1,
         seed=seed,
     )
     return run, task.train

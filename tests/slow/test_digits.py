@@ -30,7 +30,6 @@ def run(method: str, seed: int, parameterisation: str = "identity") -> lila.Run:
         eta_lr=0.3 if inverse else 0.1,
         hyper_lr=0.1,
         burn_in=5,
-        gradient_probes=1,
         seed=seed,
     )
 

@@ -29,7 +29,6 @@ def test_the_rotation_of_1250_images_is_recovered_and_nothing_else(name: str, se
         batch_size=125,
         eta_lr=0.1,
         burn_in=5,
-        gradient_probes=1,
         seed=seed,
     )
     ranges = dict(run.ranges)

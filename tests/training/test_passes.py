@@ -4,10 +4,12 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+import torch
 from test_fit import QUICK, data, network
 
 import lila
 from lila.evidence import Evidence
+from lila.models.plain import mlp
 
 
 def test_the_number_of_probes_follows_from_the_passes_and_the_number_of_examples() -> None:
@@ -57,3 +59,35 @@ def test_the_evidence_of_a_finished_run_is_exact_for_few_classes() -> None:
     )
     assert probed.terms() == pytest.approx(again.terms())
     assert exact.value != probed.value
+
+
+def test_probes_are_off_by_less_than_the_noise_of_the_augmentations_own_samples() -> None:
+    """In each generator, by the default's probes; the noise is that of redrawing the S samples."""
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=300), in_memory=True)
+    assert isinstance(task.train, tuple)
+    data = task.train
+    torch.manual_seed(0)
+    run = lila.fit(
+        mlp(task.shape, len(task.classes), width=50),
+        data,
+        lila.Affine2d(),
+        progress="silent",
+        epochs=20,
+        batch_size=50,
+        samples=15,
+        eta_lr=0.1,
+        burn_in=3,
+    )
+
+    def gradients(passes: str) -> torch.Tensor:
+        probes, gradient_probes = lila.Settings(passes=passes).probe_counts(len(data[0]))
+        evidence = Evidence(run.model, run.likelihood, run.prior, probes=probes, gradient_probes=gradient_probes)
+        draws = [lila.Draw(1, epoch) for epoch in range(10)]
+        found = [evidence.gradient(data, evidence.estimate(data, draw)) for draw in draws]
+        return torch.stack([gradient["augmentation.eta"] for gradient in found])
+
+    exact, probed = gradients("exact"), gradients("probed")
+    noise, error = exact.std(0), (probed - exact).square().mean(0).sqrt()
+    assert (error > 0).all()
+    assert (error < noise).all()
+    assert error.norm() < 0.5 * noise.norm()

@@ -34,7 +34,6 @@ _QUICK: dict[str, Any] = {
     "eta_lr": 0.1,
     "hyper_lr": 0.1,
     "burn_in": 5,
-    "gradient_probes": 1,
 }
 _CIFAR: dict[str, Any] = {
     "epochs": 200,
@@ -46,12 +45,13 @@ _CIFAR: dict[str, Any] = {
     "eta_lr": 0.005,
     "eta_lr_end": 0.005,
     "subset": 5000,
+    "passes": "exact",
 }
 
 PRESETS: dict[tuple[PresetName, bool], Preset] = {
     (PresetName.QUICK, False): Preset("mlp", _QUICK, most=2000),
     (PresetName.QUICK, True): Preset("cnn", _QUICK | {"samples": 20}, most=2000),
-    (PresetName.PAPER, False): Preset("mlp", {"epochs": 1000, "eta_lr_end": 0.05}),
+    (PresetName.PAPER, False): Preset("mlp", {"epochs": 1000, "eta_lr_end": 0.05, "passes": "exact"}),
     (PresetName.PAPER, True): Preset("resnet-8-8", _CIFAR),
 }
 """By name, and whether the images have colour. Those of the paper are its settings for MNIST and for CIFAR-10."""
