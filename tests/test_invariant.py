@@ -75,3 +75,34 @@ def test_convolutions_see_images_channels_last_on_a_cpu(channels: int) -> None:
     views = model.views(x, model.draw(lila.Draw(), torch.arange(2), x.dtype))
     torch.testing.assert_close(model.average(views, 2), net(views).unflatten(0, (2, 3)).mean(1))
     assert outputs.shape == (2, 2)
+
+
+class ByView(nn.Module):
+    """A network that takes pixels apart by `Tensor.view`, which channels last does not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = torch.relu(self.conv(x))
+        outputs: Tensor = self.linear(features.view(features.shape[0], -1))
+        return outputs
+
+
+def test_a_network_that_needs_its_images_contiguous_gets_them() -> None:
+    net, x, y = ByView(), torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 0, 1])
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=3)
+    noise = model.draw(lila.Draw(), torch.arange(4), x.dtype)
+    expected = net(model.views(x, noise)).unflatten(0, (4, 3)).mean(1)
+    torch.testing.assert_close(model(x, noise), expected)
+    fresh = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=3)
+    evidences = [lila.Evidence(m, lila.Categorical(), lila.GaussianPrior(net)) for m in (fresh, model)]
+    first, later = (evidence.gradient((x, y), evidence.estimate((x, y))) for evidence in evidences)
+    torch.testing.assert_close(first, later)
+
+
+def test_other_errors_of_a_network_are_passed_on() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(7, 2))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        lila.InvariantModel(net, lila.Affine2d(), samples=2)(torch.rand(1, 3, 8, 8))

@@ -81,7 +81,8 @@ class Evidence:
         probes: random probes per example in the estimate, in place of all columns of the output Hessian's root. They
             estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
             and that of the examples. None is exact.
-        gradient_probes: random probes per example in the gradient, which they leave unbiased. None is exact.
+        gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
+            of that; with all columns in the estimate it is unbiased. None is exact.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
             of a gradient with all columns grows with the number of outputs; with probes it does not.
         layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
@@ -99,7 +100,7 @@ class Evidence:
         curvature: str | CurvatureKind = "ggn",
         probes: int | None = None,
         gradient_probes: int | None = None,
-        microbatch: int = 128,
+        microbatch: int = 64,
         layers: str | LayersName = "all",
         average: str | Average = "function",
     ) -> None:
@@ -149,12 +150,12 @@ class Evidence:
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
         """
-        pulled = self._second_pass(data, estimate, subset) if self._pulled() else {}
+        pulled = self._second_pass(data, estimate, subset) if self.pulled() else {}
         return self._gradients(pulled, estimate.curvature)
 
     def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
         """Gradients in the augmentation and the likelihood."""
-        at, parameters = estimate.curvature, self._pulled()
+        at, parameters = estimate.curvature, self.pulled()
         if not isinstance(at, self.structure):
             raise ArgumentError(
                 f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
@@ -166,7 +167,7 @@ class Evidence:
         pulled = pull_back(self.gradient_pass(estimate.draw), batches, cotangent, list(parameters.values()))
         return dict(zip(parameters, (scale * grad for grad in pulled), strict=True))
 
-    def _pulled(self) -> dict[str, torch.nn.Parameter]:
+    def pulled(self) -> dict[str, torch.nn.Parameter]:
         """The hyperparameters whose gradient takes a pass over the data: all but the prior's."""
         return {name: p for name, p in self.hyperparameters().items() if not name.startswith("prior.")}
 

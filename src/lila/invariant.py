@@ -31,6 +31,7 @@ class InvariantModel(nn.Module):
         self.net = net
         self.augmentation = augmentation
         self.samples = samples
+        self._takes_any_layout = True
 
     def draw(self, draw: Draw, index: Tensor, dtype: torch.dtype) -> Tensor:
         """The noise of the examples with these indices, shape (len(index), S, k)."""
@@ -49,13 +50,13 @@ class InvariantModel(nn.Module):
             batch: b.
             weights: values to use in place of the network's own parameters, by name.
         """
-        views = _channels_last(views) if self._has_convolutions and views.device.type == "cpu" else views
-        # Without tying: a module with two names has one parameter, which functional_call would otherwise not give back.
-        outputs = (
-            self.net(views)
-            if weights is None
-            else functional_call(self.net, dict(weights), (views,), tie_weights=False)
-        )
+        try:
+            outputs = self._run(_channels_last(views) if self._lays_out(views) else views, weights)
+        except RuntimeError as error:
+            if "view size is not compatible" not in str(error) or not self._lays_out(views):
+                raise
+            self._takes_any_layout = False  # it takes pixels apart by Tensor.view
+            outputs = self._run(views, weights)
         if not isinstance(outputs, Tensor) or outputs.dim() != 2 or outputs.shape[0] != views.shape[0]:
             got = f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs)}"
             raise ModelError(
@@ -65,9 +66,18 @@ class InvariantModel(nn.Module):
             )
         return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
 
-    @property
-    def _has_convolutions(self) -> bool:
-        return any(isinstance(module, nn.Conv2d) for module in self.net.modules())
+    def _run(self, views: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
+        if weights is None:
+            outputs: Tensor = self.net(views)
+        else:
+            # Without tying: a module with two names has one parameter, which would otherwise not be given back.
+            outputs = functional_call(self.net, dict(weights), (views,), tie_weights=False)
+        return outputs
+
+    def _lays_out(self, views: Tensor) -> bool:
+        """Whether to lay images out channels last: for convolutions on a CPU, unless the network proved unable to."""
+        convolves = any(isinstance(module, nn.Conv2d) for module in self.net.modules())
+        return self._takes_any_layout and convolves and views.dim() == 4 and views.device.type == "cpu"
 
     def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
         """The averaged outputs at inputs x, shape (b, c), for noise of shape (b, s, k) or noise drawn as above."""
@@ -89,10 +99,8 @@ def _channels_last(images: Tensor) -> Tensor:
     """The same images (n, c, h, w), laid out channels last, in which convolutions and pooling are faster on a CPU.
 
     The stride of a single channel is a matter of choice, from which PyTorch infers the layout; `Tensor.contiguous`
-    leaves it alone, so it is made anew here. Other tensors are returned as they are.
+    leaves it alone, so it is made anew here.
     """
-    if images.dim() != 4:
-        return images
     width, channels = images.shape[3], images.shape[1]
     rows = images.permute(0, 2, 3, 1).flatten(2)
     return rows.unflatten(2, (width, channels)).permute(0, 3, 1, 2)

@@ -88,6 +88,11 @@ class Categorical(Likelihood):
         return classes + (classes >= f.argmax(1, keepdim=True))
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
+        if outputs < 2:
+            raise DataError(
+                "Categorical needs a network with an output per class, and at least two. For a single yes or no use "
+                "lila.Bernoulli()."
+            )
         if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or y.dim() != 1:
             raise DataError(
                 f"Categorical needs one integer class per example, shape (batch,), but the labels have type {y.dtype} "

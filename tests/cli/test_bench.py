@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from commands import Lila
-from lila.bench import Job, hyper_steps, measure
+from lila.bench import Job, hyper_steps, measure, memory, scaling, width
+from lila.bench.scaling import Point
 from lila.errors import NumericalError
 
 
@@ -31,12 +32,23 @@ def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None
     assert "other.json is not a record" in done.stderr
 
 
+def test_scaling_memory_and_width_are_measured() -> None:
+    point = Point("S = 2", Job("mlp", (1, 4, 4), samples=2, batch=4, width=5), 8)
+    assert {"S = 2: exact", "S = 2: probed"} <= scaling(1, [point]).keys()
+    peaks = memory((1000, 2000))
+    assert peaks["peak bytes, N = 2000"] == pytest.approx(peaks["peak bytes, N = 1000"], rel=0.01)
+    assert all(value > 0 for value in width(20, 4).values())
+
+
 def test_every_network_of_the_benchmark_can_be_measured() -> None:
     result = measure(Job("resnet-8-8", (3, 8, 8), samples=2, batch=2), examples=4, repeats=1)
     assert all(value > 0 for value in result.values())
 
 
-def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("first_wrong", "message"), [(2, "exact: the gradient is off"), (4, "probed: the gradient is off")]
+)
+def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, first_wrong: int, message: str) -> None:
     import lila as library
 
     job = Job("mlp", (1, 4, 4), samples=2, batch=4)
@@ -46,8 +58,9 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong(*args: object) -> dict[str, torch.Tensor]:
         calls.append(args)
-        return {name: grad * len(calls) for name, grad in right(*args).items()}  # type: ignore[arg-type]
+        factor = 2 if len(calls) >= first_wrong else 1
+        return {name: factor * grad for name, grad in right(*args).items()}  # type: ignore[arg-type]
 
     monkeypatch.setattr(library.Evidence, "gradient", wrong)
-    with pytest.raises(NumericalError, match="exact: the gradient is off by"):
+    with pytest.raises(NumericalError, match=message):
         hyper_steps(job, model, data)

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from lila.curvature.convolution import ConstantConvolutions
 
@@ -52,3 +53,11 @@ def test_a_single_unbatched_image_is_pytorchs() -> None:
     x, weight = torch.randn(1, 5, 5, requires_grad=True), torch.randn(2, 1, 3, 3)
     with ConstantConvolutions():
         torch.testing.assert_close(torch.conv2d(x, weight), torch.conv2d(x[None], weight)[0])
+
+
+def test_activation_checkpointing_sees_the_same_convolutions_twice() -> None:
+    x, weight = torch.randn(1, 1, 5, 5, requires_grad=True), torch.randn(2, 1, 3, 3)
+    with ConstantConvolutions():
+        y = checkpoint(torch.conv2d, x, weight, use_reentrant=False)
+    y.square().sum().backward()
+    assert x.grad is not None

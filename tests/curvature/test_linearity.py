@@ -28,6 +28,8 @@ WEIGHT = torch.randn(3, 3)
         (lambda x: WEIGHT / x, False),
         (lambda x: x / x.sum(), False),
         (lambda x: F.relu(x) * F.relu(x @ WEIGHT), False),
+        (lambda x: x.add_(torch.tanh(x.clone())) @ WEIGHT, False),
+        (lambda x: x.copy_(torch.tanh(x.clone())) @ WEIGHT, False),
         (torch.tanh, False),
         (torch.sin, False),
         (lambda x: F.gelu(x), False),
@@ -37,12 +39,13 @@ WEIGHT = torch.randn(3, 3)
 )
 def test_functions_are_told_apart(function: Callable[[Tensor], Tensor], linear: bool) -> None:
     x = torch.randn(3, 3, requires_grad=True).clone()
-    assert linear_between_kinks(function(x), x) is linear
+    start = x.grad_fn
+    assert linear_between_kinks(function(x), start) is linear
 
 
 def test_what_comes_before_the_input_does_not_matter() -> None:
     x = torch.tanh(torch.randn(3, 3, requires_grad=True))
-    assert linear_between_kinks(x @ WEIGHT, x)
+    assert linear_between_kinks(x @ WEIGHT, x.grad_fn)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -71,16 +74,17 @@ def test_the_shorter_way_gives_the_same_gradient(
     evidence = case.evidence(structure, gradient_probes=probes)
     estimate = evidence.estimate(case.data, case.draw)
     shorter = evidence.gradient(case.data, estimate)
-    monkeypatch.setattr(tape, "linear_between_kinks", lambda outputs, inputs: False)
+    monkeypatch.setattr(tape, "linear_between_kinks", lambda outputs, start: False)
     for name, expected in evidence.gradient(case.data, estimate).items():
         torch.testing.assert_close(shorter[name], expected)
 
 
-def test_a_network_with_a_layer_that_does_not_reach_the_output_has_a_gradient() -> None:
+@pytest.mark.parametrize("layers", ["all", "last"])
+def test_a_network_with_a_layer_that_does_not_reach_the_output_has_a_gradient(layers: str) -> None:
     class Idle(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.used, self.idle = nn.Linear(4, 2), nn.Linear(4, 2)
+            self.used, self.idle = nn.Linear(4, 3), nn.Linear(4, 3)
 
         def forward(self, x: Tensor) -> Tensor:
             self.idle(x.flatten(1))
@@ -89,6 +93,6 @@ def test_a_network_with_a_layer_that_does_not_reach_the_output_has_a_gradient() 
 
     net = Idle()
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=2)
-    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), gradient_probes=1)
-    data = torch.rand(3, 1, 2, 2), torch.tensor([0, 1, 0])
+    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), gradient_probes=1, layers=layers)
+    data = torch.rand(3, 1, 2, 2), torch.tensor([0, 1, 2])
     assert evidence.gradient(data, evidence.estimate(data))["augmentation.eta"].isfinite().all()

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import lila
 from cases import make_case
@@ -86,17 +86,39 @@ def test_probes_in_both_passes_give_the_gradient_of_the_estimate_itself() -> Non
         torch.testing.assert_close(gradient[name], expected, rtol=1e-5, atol=1e-6)
 
 
+def many_classes(n: int = 10) -> tuple[lila.InvariantModel, tuple[Tensor, Tensor]]:
+    """Seven classes whose probabilities differ much, so that probes group columns of unequal size."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(9, 5), nn.Tanh(), nn.Linear(5, 7)).double()
+    nn.init.normal_(net[3].bias, std=2)  # type: ignore[arg-type]
+    x = torch.rand(n, 1, 3, 3, dtype=torch.float64)
+    return lila.InvariantModel(net, lila.Affine2d(init=0.1).double(), samples=2), (x, torch.arange(n) % 7)
+
+
+@pytest.mark.parametrize("probes", [1, 2, 3])
+def test_probes_that_share_out_columns_of_unequal_size_are_unbiased(probes: int) -> None:
+    model, data = many_classes()
+    f, index = model(data[0], model.draw(lila.Draw(), torch.arange(10), torch.float64)).detach(), torch.arange(10)
+    draws = []
+    for epoch in range(DRAWS):
+        columns = Roots(CurvatureKind.GGN, probes).columns(lila.Categorical(), f, data[1], lila.Draw(9, epoch), index)
+        draws.append((columns @ columns.mT).flatten())
+    assert_unbiased(draws, lila.Categorical().hessian(f).flatten())
+
+
 def test_the_log_determinants_bias_falls_with_the_number_of_probes() -> None:
-    case = make_case("mlp", n=10)
-    exact = case.evidence("kron").estimate(case.data, case.draw).log_det
+    model, data = many_classes()
+    prior = lila.GaussianPrior(model.net)
 
-    def bias(probes: int) -> float:
-        evidence = case.evidence("kron", probes=probes)
-        draws = [evidence.estimate(case.data, OtherProbes.of(case.draw, seed)).log_det for seed in range(60)]
-        return abs(sum(draws) / len(draws) - exact)
+    def log_dets(probes: int | None) -> Tensor:
+        evidence = lila.Evidence(model, lila.Categorical(), prior, probes=probes)
+        draws = [evidence.estimate(data, OtherProbes.of(lila.Draw(), seed)).log_det for seed in range(60)]
+        return torch.tensor(draws, dtype=torch.float64)
 
-    assert bias(2) == pytest.approx(0)  # of the three classes, the likeliest has no column
-    assert bias(1) > 0
+    exact = log_dets(None)[0]
+    biases = [float((log_dets(probes) - exact).mean().abs()) for probes in (1, 2, 4)]
+    assert biases[0] > biases[1] > biases[2]
+    torch.testing.assert_close(log_dets(6)[0], exact)  # all columns: the likeliest class has none
 
 
 def test_less_than_one_probe_is_refused() -> None:

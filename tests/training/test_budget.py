@@ -5,7 +5,7 @@ from test_fit import QUICK, data, network
 import lila
 from lila.allocation import Allocation
 from lila.memory import parse_bytes
-from lila.training.budget import choose_microbatch, measure
+from lila.training.budget import _of_step, choose_microbatch, measure
 
 
 def evidence(microbatch: int = 1) -> lila.Evidence:
@@ -71,3 +71,11 @@ def test_amounts_of_memory_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(lila.ArgumentError, match="is not an amount of memory; write it as '4GiB'"):
         lila.Settings(memory=text)
     assert parse_bytes("1.5 KiB") == 1536
+
+
+def test_where_eta_is_learned_by_the_loss_a_step_goes_back_through_the_transformations() -> None:
+    big = torch.rand(2, 1, 64, 64), torch.tensor([0, 1])
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4096, 2))
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=20)
+    plain = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net, structure="scalar"), structure="diag")
+    assert _of_step(plain, big, 16, eta_by_loss=True) > 1.2 * _of_step(plain, big, 16, eta_by_loss=False)

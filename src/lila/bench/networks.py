@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +51,11 @@ class Job:
     batch: int
     classes: int = 10
     width: int = 1000
+
+    @property
+    def microbatch(self) -> int:
+        """Examples at a time in a hyper-step."""
+        return ceil(self.batch / STEP_TO_PASS)
 
 
 JOBS = {
@@ -97,7 +103,7 @@ def hyper_steps(
     prior = GaussianPrior(model.net)
     made: dict[str, tuple[Callable[[], object], ...]] = {}
     few = data[0][:_CHECKED], data[1][:_CHECKED]
-    reference = Evidence(model, Categorical(), prior, microbatch=job.batch // STEP_TO_PASS)
+    reference = Evidence(model, Categorical(), prior, microbatch=job.microbatch)
     exact = reference.gradient(few, reference.estimate(few))["augmentation.eta"]
     _check_by_differences(job, model, data)
     for name in kinds:
@@ -109,7 +115,7 @@ def hyper_steps(
             prior,
             probes=probes,
             gradient_probes=gradient_probes,
-            microbatch=job.batch // STEP_TO_PASS,
+            microbatch=job.microbatch,
         )
         gradient = evidence.gradient(few, evidence.estimate(few))["augmentation.eta"]
         error = float((gradient - exact).norm() / exact.norm())

@@ -3,14 +3,14 @@
 Times are in units of an epoch of the weights at the same setting, so what grows linearly with the epoch is constant.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lila.bench.networks import Job, hyper_steps, parameter_epoch, prepared
+from lila.bench.networks import JOBS, Job, hyper_steps, parameter_epoch, prepared
 from lila.bench.tools import peak, seconds
 
-_MLP = Job("mlp", (1, 28, 28), samples=31, batch=125)
+_MLP = JOBS["mlp"]
 _SMALL = Job("mlp", (1, 8, 8), samples=8, batch=100, width=200)
 
 
@@ -43,10 +43,10 @@ def points() -> Iterator[Point]:
         yield Point(f"C = {classes}, N = 8000", replace(_SMALL, classes=classes), 8000, ("probed",))
 
 
-def scaling(repeats: int) -> dict[str, float]:
+def scaling(repeats: int, at: Iterable[Point] | None = None) -> dict[str, float]:
     """The cost of each kind of passes at each of the points."""
     result: dict[str, float] = {}
-    for point in points():
+    for point in points() if at is None else at:
         model, data = prepared(point.job, point.examples)
         unit = seconds(partial(parameter_epoch, model, data, point.job.batch), repeats)
         work = hyper_steps(point.job, model, data, point.kinds)
@@ -62,7 +62,7 @@ def memory(examples: tuple[int, ...] = (1_000, 10_000, 60_000)) -> dict[str, flo
     result = {}
     for count in examples:
         model, data = prepared(job, count)
-        result[f"N = {count}"] = float(max(map(peak, hyper_steps(job, model, data, ("probed",))["probed"])))
+        result[f"peak bytes, N = {count}"] = float(max(map(peak, hyper_steps(job, model, data, ("probed",))["probed"])))
     return result
 
 

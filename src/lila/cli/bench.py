@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_count("examples", arguments.examples)
     check_count("repeats", arguments.repeats)
     check_count("width", arguments.width, optional=True)
+    check_count("threads", arguments.threads, optional=True)
     keep_heap()
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
@@ -96,5 +97,10 @@ def _print(name: str, result: dict[str, float], earlier: dict[str, float] | None
         before = None if earlier is None else earlier.get(key)
         text = f"  {key:<38}{value:8.4g}"
         if before is not None:
-            text += f"   before {before:8.4g}{'   slower' if value > _SLOWER * before else ''}"
+            text += f"   before {before:8.4g}{'   slower' if _is_ratio(key) and value > _SLOWER * before else ''}"
         print(text, flush=True)
+
+
+def _is_ratio(key: str) -> bool:
+    """Seconds and bytes are of one machine only."""
+    return "seconds" not in key and "bytes" not in key

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class ConstantConvolutions(TorchFunctionMode):
-    """Within this context, 2d convolutions whose weights need no gradient are computed by `_Convolution`."""
+    """Within this context, 2d convolutions whose weights need no gradient are computed by `_ConstantConvolution`."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -30,13 +30,20 @@ def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: An
     names = ("stride", "padding", "dilation", "groups")
     options: Mapping[str, Any] = dict(zip(names, args, strict=False)) | kwargs
     constant = not weight.requires_grad and (bias is None or not bias.requires_grad)
-    if not (constant and input.requires_grad and input.dim() == 4) or isinstance(options.get("padding"), str):
+    suits = constant and input.requires_grad and input.dim() == 4 and not isinstance(options.get("padding"), str)
+    if not suits or _tensors_are_watched():
         return torch.conv2d(input, weight, bias, **options)
-    result: Tensor = _Convolution.apply(input, weight, bias, options)  # type: ignore[no-untyped-call]
+    result: Tensor = _ConstantConvolution.apply(input, weight, bias, options)  # type: ignore[no-untyped-call]
     return result
 
 
-class _Convolution(torch.autograd.Function):
+def _tensors_are_watched() -> bool:
+    """Whether hooks on saved tensors are active, as in activation checkpointing, which wants to see PyTorch's own."""
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return top is not None and top(True) is not None
+
+
+class _ConstantConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: Mapping[str, Any]) -> Tensor:
         ctx.save_for_backward(weight)

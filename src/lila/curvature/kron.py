@@ -206,8 +206,8 @@ def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
 def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterator[list[Tensor]]:
     """Per layer, the output gradients g, or what stands for them, as rows (r, k b t, o); a few columns at a time.
 
-    One large product is faster than many small ones, and as many averaged gradients as there are samples take no more
-    memory than the layers' activations.
+    One large product is faster than many small ones, and as many averaged gradients as there are samples take about
+    the memory of the layers' activations.
     """
     for chunk in columns.split(max(tape.views // len(columns), 1), dim=2):
         by_column = []

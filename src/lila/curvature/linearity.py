@@ -25,15 +25,20 @@ _SUMS = {
 
 _PRODUCTS = {
     *("MulBackward0", "DivBackward0", "AddmmBackward0", "MmBackward0", "BmmBackward0", "MvBackward0"),
-    *("ConvolutionBackward0", "_ConvolutionBackward", "PreluKernelBackward0"),
+    *("ConvolutionBackward0", "_ConstantConvolutionBackward", "PreluKernelBackward0"),
 }
 """Linear in one input if the others are constants; a quotient in its numerator."""
 
 
-def linear_between_kinks(outputs: Tensor, inputs: Tensor) -> bool:
-    """Whether outputs are linear in inputs between kinks, as far as the names of the recorded operations tell."""
+def linear_between_kinks(outputs: Tensor, start: Node | None) -> bool:
+    """Whether outputs are linear between kinks, as far as the names of the recorded operations tell.
+
+    Args:
+        outputs: of the network.
+        start: the node that made the network's inputs, from before it ran, as it may change them in place.
+    """
     todo: list[Node | None] = [outputs.grad_fn]
-    seen: set[Node | None] = {inputs.grad_fn, None}
+    seen: set[Node | None] = {start, None}
     while todo:
         node = todo.pop()
         if node is None or node in seen:

@@ -134,6 +134,8 @@ class _LinearPull(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None]:
         pairs = [(g, v) for g, v in zip(ctx.pulled, cotangents, strict=True) if g.requires_grad]
+        if not pairs:  # no layer reaches the output
+            return torch.zeros_like(ctx.column), None
         pulled, cotangents = zip(*pairs, strict=True)
         (pushed,) = torch.autograd.grad(pulled, ctx.column, cotangents)
         return pushed, None
@@ -160,6 +162,7 @@ def record(
     if not (differentiable and views.requires_grad):
         # Every layer's output needs a place in the graph; a copy, as a network may begin with an in-place operation.
         views = views.detach().requires_grad_().clone()
+    start = views.grad_fn
     uses: list[list[Tensor]] = [[] for _ in layers]
     edges: list[list[GradientEdge]] = [[] for _ in layers]
 
@@ -194,15 +197,22 @@ def record(
 
         return hook
 
+    def forget(*_: Any) -> None:
+        """A network that is run again, in another layout, begins anew."""
+        for lists in (uses, edges):
+            for of_layer in lists:
+                of_layer.clear()
+
     weights = {name: p.detach() for name, p in model.net.named_parameters()}
     hooks = [layer.module.register_forward_hook(hook_for(i), with_kwargs=True) for i, layer in enumerate(layers)]
+    hooks.append(model.net.register_forward_pre_hook(forget))
     try:
         with torch.enable_grad(), ConstantConvolutions():
             outputs = model.average(views, batch, weights)
     finally:
         for hook in hooks:
             hook.remove()
-    linear = differentiable and linear_between_kinks(outputs, views)
+    linear = differentiable and linear_between_kinks(outputs, start)
     return Tape(outputs, layers, _frozen(uses), _frozen(edges), views.shape[0], samples, differentiable, linear)
 
 

@@ -24,18 +24,21 @@ _SHARE = 0.5  # of the free memory, if the user names no budget
 _MOST_ON_CPU = 64  # larger microbatches only leave the caches
 
 
-def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_size: int) -> int:
+def choose_microbatch(
+    evidence: Evidence, data: Data, memory: str | None, batch_size: int, eta_by_loss: bool = False
+) -> int:
     """The number of examples whose graph fits into the budget.
 
     Args:
         evidence: whose second pass is measured.
         data: the training data.
         memory: the budget, as "4GiB"; half of what is free if None.
-        batch_size: the most that is useful.
+        batch_size: of a step of the weights, of which no more than a part is useful.
+        eta_by_loss: whether a step of the weights is one of eta too, and goes back through the transformations.
     """
     device = next(evidence.model.net.parameters()).device
     budget = available_bytes(device) * _SHARE if memory is None else parse_bytes(memory)
-    small, less_small = (measure(evidence, data, count) for count in (_SMALL, _LESS_SMALL))
+    small, less_small = (measure(evidence, data, count, eta_by_loss) for count in (_SMALL, _LESS_SMALL))
     each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
     fixed = small - each * _SMALL
     fits = int((budget - fixed) / each)
@@ -47,34 +50,36 @@ def choose_microbatch(evidence: Evidence, data: Data, memory: str | None, batch_
         )
     useful = ceil(batch_size / STEP_TO_PASS)
     count = min(fits, useful, useful if device.type == "cuda" else _MOST_ON_CPU)
-    while count > 1 and (used := measure(evidence, data, count)) > budget:
+    while count > 1 and (used := measure(evidence, data, count, eta_by_loss)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
     return count
 
 
-def measure(evidence: Evidence, data: Data, count: int) -> int:
+def measure(evidence: Evidence, data: Data, count: int, eta_by_loss: bool = False) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    return max(_of_pass(evidence, data, count), _of_step(evidence, data, STEP_TO_PASS * count))
+    return max(_of_pass(evidence, data, count), _of_step(evidence, data, STEP_TO_PASS * count, eta_by_loss))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     cotangent = evidence.no_curvature()  # of the size of the true one, without its decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
-    parameters = [p for name, p in evidence.hyperparameters().items() if not name.startswith("prior.")]
+    parameters = list(evidence.pulled().values())
     with Allocation() as allocation, torch.enable_grad():
         pull_back(pass_, [batch], cotangent, parameters) if parameters else pass_.batch(batch, differentiable=False)
     return allocation.peak
 
 
-def _of_step(evidence: Evidence, data: Data, count: int) -> int:
+def _of_step(evidence: Evidence, data: Data, count: int, eta_by_loss: bool) -> int:
     batch = repeated(next(evidence.examples(data).batches(1)), count)
-    model, weights = evidence.model, [p for p in evidence.model.net.parameters() if p.requires_grad]
+    model = evidence.model
+    module = model if eta_by_loss else model.net
     with Allocation() as allocation, torch.enable_grad():
-        with torch.no_grad():
+        with torch.set_grad_enabled(eta_by_loss):
             views = model.views(batch.x, model.draw(Draw(), batch.index, batch.x.dtype))
-        outputs = model.average(views, count)
-        torch.autograd.grad(evidence.likelihood.log_prob(outputs, batch.y).sum(), weights, allow_unused=True)
+        log_likelihood = evidence.likelihood.log_prob(model.average(views, count), batch.y).sum()
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        torch.autograd.grad(log_likelihood, parameters, allow_unused=True)
     return allocation.peak
 
 

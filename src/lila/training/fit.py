@@ -74,7 +74,9 @@ def fit(
     if settings.microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
         trial = _evidence(state, replace(settings, microbatch=1), data)
-        settings = replace(settings, microbatch=choose_microbatch(trial, data, settings.memory, settings.batch_size))
+        by_loss = settings.how.eta is By.LOSS
+        microbatch = choose_microbatch(trial, data, settings.memory, settings.batch_size, by_loss)
+        settings = replace(settings, microbatch=microbatch)
     if folder is not None:
         folder = Path(folder)
         if (folder / CHECKPOINT).exists():

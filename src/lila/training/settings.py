@@ -61,16 +61,15 @@ class Settings:
             as many as give 1,000 over all examples for others.
         gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, and 1 for
             others.
-        subset: examples per gradient of the evidence, rescaled; None uses all.
+        subset: examples per gradient of the evidence, rescaled; None uses all that the estimate uses.
         prior: structure of the prior: "scalar", "layerwise" or "diagonal".
         precision: prior precision from which learning starts.
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
         eta_reward: how much Augerino's loss rewards the norm of eta.
         seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
             and of the network's first weights.
-        microbatch: examples whose graph is in memory at a time in a hyper-step, and half as many as in a step of the
-            weights, whose graph is smaller; it does not change the result but by rounding. None
-            chooses it from the memory.
+        microbatch: examples in memory at a time in a hyper-step; a step of the weights, whose graph is smaller, takes
+            twice as many. It does not change the result but by rounding. None chooses it from the memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
     """

@@ -65,7 +65,7 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings,
         state.optimisers[name].zero_grad()
     subset = settings.sampled(len(evidence.examples(data)))
     estimate = evidence.estimate(data, draw, subset)
-    evidence.backward(data, estimate, settings.subset or subset)
+    evidence.backward(data, estimate, min((n for n in (subset, settings.subset) if n is not None), default=None))
     for name in groups:
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
