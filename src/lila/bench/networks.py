@@ -100,23 +100,13 @@ def hyper_steps(
     job: Job, model: InvariantModel, data: tuple[Tensor, Tensor], kinds: Iterable[str] = tuple(PassesName)
 ) -> dict[str, tuple[Callable[[], object], ...]]:
     """The passes of each kind of hyper-step, whose gradient was checked on a few of the examples."""
-    prior = GaussianPrior(model.net)
     made: dict[str, tuple[Callable[[], object], ...]] = {}
     few = data[0][:_CHECKED], data[1][:_CHECKED]
-    reference = Evidence(model, Categorical(), prior, microbatch=job.microbatch)
+    reference = evidence_of(job, model, PassesName.EXACT, len(few))
     exact = reference.gradient(few, reference.estimate(few))["augmentation.eta"]
     _check_by_differences(job, model, data)
     for name in kinds:
-        settings, count = Settings(passes=name), len(data[0])
-        (probes, gradient_probes), subset = settings.probe_counts(count), settings.sampled(count)
-        evidence = Evidence(
-            model,
-            Categorical(),
-            prior,
-            probes=probes,
-            gradient_probes=gradient_probes,
-            microbatch=job.microbatch,
-        )
+        evidence, subset = evidence_of(job, model, name, len(data[0])), Settings(passes=name).sampled(len(data[0]))
         gradient = evidence.gradient(few, evidence.estimate(few))["augmentation.eta"]
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
@@ -127,6 +117,13 @@ def hyper_steps(
             partial(evidence.gradient, data, estimate, subset=subset),
         )
     return made
+
+
+def evidence_of(job: Job, model: InvariantModel, passes: str, examples: int) -> Evidence:
+    """The evidence with the probes that a kind of passes has for a number of examples."""
+    probes, gradient_probes = Settings(passes=passes).probe_counts(examples)
+    prior = GaussianPrior(model.net)
+    return Evidence(model, Categorical(), prior, "kron", "ggn", probes, gradient_probes, job.microbatch)
 
 
 def _check_by_differences(job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]) -> None:
