@@ -64,8 +64,8 @@ def cross_validated(
 def main() -> None:
     """Measure and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subset", type=int, default=400)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--subset", type=int, default=600)
+    parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
