@@ -186,10 +186,7 @@ class Evidence:
 
     def backward(self, data: Data, estimate: Estimate, subset: int | None = None) -> None:
         """Add the gradient of the *negative* evidence to the `.grad` of each hyperparameter, for an optimiser."""
-        self.descend(self.gradient(data, estimate, subset))
-
-    def descend(self, gradients: Mapping[str, Tensor]) -> None:
-        """Add the negatives of these gradients to the `.grad` of the hyperparameters, for an optimiser."""
+        gradients = self.gradient(data, estimate, subset)
         for name, parameter in self.hyperparameters().items():
             parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
 

@@ -1,7 +1,8 @@
 """What a hyper-step costs, in units of an epoch of the weights, as ratios measured in one run.
 
 The unit is a forward, a backward to the weights and a step over the same examples, samples and batches. Nothing is
-timed before it has been checked: the gradient of each kind of passes against the exact one, the warp against PyTorch's.
+timed before it has been checked: the exact gradient against differences of the evidence, that of each kind of passes
+against the exact one, the warp against PyTorch's.
 """
 
 from collections.abc import Callable, Iterable
@@ -102,7 +103,7 @@ def hyper_steps(
     """The passes of each kind of hyper-step, whose gradient was checked on a few of the examples."""
     made: dict[str, tuple[Callable[[], object], ...]] = {}
     few = data[0][:_CHECKED], data[1][:_CHECKED]
-    reference = evidence_of(job, model, PassesName.EXACT, len(few))
+    reference = evidence_of(job, model, PassesName.EXACT, len(few[0]))
     exact = reference.gradient(few, reference.estimate(few))["augmentation.eta"]
     _check_by_differences(job, model, data)
     for name in kinds:

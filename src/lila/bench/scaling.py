@@ -71,7 +71,7 @@ def width(units: int, examples: int) -> dict[str, float]:
 
     What is timed was checked with a narrow layer: decomposing a factor of side 10,000 takes minutes.
     """
-    job = replace(JOBS["mlp"], width=units)
+    job = replace(_MLP, width=units)
     narrow = replace(job, width=100)
     hyper_steps(narrow, *prepared(narrow, 10), ("probed",))
     model, data = prepared(job, examples)

@@ -73,7 +73,8 @@ def _groups(sizes: Tensor, count: int) -> Tensor:
     whole; not further than its rank, so that no group stays empty behind a column larger than a part.
     """
     ordered, order = sizes.sort(dim=1, descending=True)
-    share = (ordered.cumsum(1) - ordered) / ordered.sum(1, keepdim=True)
+    whole = ordered.sum(1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)  # 0 where every probability is 0 or 1
+    share = (ordered.cumsum(1) - ordered) / whole
     rank = torch.arange(sizes.shape[1], device=sizes.device)
-    group = (count * share).nan_to_num().long().clamp(0, count - 1).minimum(rank)
+    group = (count * share).long().clamp(0, count - 1).minimum(rank)
     return torch.empty_like(group).scatter(1, order, group)
