@@ -15,10 +15,12 @@ COMMANDS: dict[str, str] = {
     "train": "learn invariances from images",
     "resume": "go on with a run that was interrupted",
     "show": "what a run learned",
+    "report": "a web page about runs",
     "predict": "classes of images, by a run's network",
     "export": "the learned augmentation for other libraries",
     "data": "the data sets known by name",
     "models": "the networks known by name",
+    "reproduce": "the tables and figures of the paper",
     "bench": "what a hyper-step costs on this machine",
     "completion": "a script that completes commands in a shell",
 }

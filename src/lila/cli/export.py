@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila export`."""
-    from lila.cli.task import open_run
     from lila.export import export_code, export_json
     from lila.export.parameters import run_parameters
     from lila.files import replaced
+    from lila.runs import open_run
 
     opened, task = open_run(arguments.run)
     channels = opened.shape[0]

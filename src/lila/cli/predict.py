@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from lila.cli.options import takes_folder, takes_path
-from lila.cli.task import RunTask, open_run
 from lila.data.images import SUFFIXES, ImageFiles, ImageSet, image_paths
 from lila.errors import DataError
 from lila.files import replaced
+from lila.runs import RunTask, open_run
 from lila.training.run import Run
 
 EXAMPLES = """examples:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from lila.cli.options import read_count, takes_folder, takes_path
 from lila.cli.show import record
-from lila.cli.task import read_task
 from lila.cli.train import device, source
 from lila.data.task import load_data
 from lila.memory import keep_heap
+from lila.runs import read_task
 from lila.training.fit import resume
 from lila.training.progress import ProgressName
 

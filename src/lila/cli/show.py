@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lila.cli.options import takes_folder, takes_path
 
 if TYPE_CHECKING:
-    from lila.cli.task import RunTask
+    from lila.runs import RunTask
     from lila.training.run import Run
 
 EXAMPLES = """examples:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila show`."""
-    from lila.cli.task import open_run
+    from lila.runs import open_run
 
     opened, task = open_run(arguments.run)
     if arguments.picture is not None:

@@ -20,9 +20,7 @@ from lila.augment.families import AFFINE_2D
 from lila.augment.parameterisation import ParameterisationName
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
-from lila.cli.presets import PRESETS, Preset, PresetName
 from lila.cli.show import record
-from lila.cli.task import RunTask
 from lila.curvature import CurvatureKind, StructureName
 from lila.data.read import DIGITS
 from lila.data.sources import KNOWN
@@ -30,7 +28,9 @@ from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.memory import keep_heap
+from lila.presets import PRESETS, Preset, PresetName
 from lila.prior import PriorStructure
+from lila.runs import RunTask
 from lila.training.checkpoint import CHECKPOINT
 from lila.training.fit import fit
 from lila.training.methods import MethodName

@@ -25,6 +25,7 @@ class ModelName(StrEnum):
     LENET = "lenet"
     RESNET_8_8 = "resnet-8-8"
     RESNET_8_16 = "resnet-8-16"
+    WRN_10_1 = "wrn-10-1"
     WRN_16_4 = "wrn-16-4"
     VIT = "vit"
 
@@ -40,6 +41,10 @@ MODELS: dict[ModelName, tuple[str, Maker]] = {
     ModelName.RESNET_8_16: (
         "Fixup ResNet of depth 8, 16 to 64 channels (paper)",
         lambda shape, outputs: FixupResNet(shape[0], outputs, depth=8, width=16),
+    ),
+    ModelName.WRN_10_1: (
+        "wide Fixup ResNet of depth 10, 16 to 64 channels",
+        lambda shape, outputs: WideFixupResNet(shape[0], outputs, depth=10, widening=1),
     ),
     ModelName.WRN_16_4: (
         "wide Fixup ResNet of depth 16, 64 to 256 channels (paper)",

@@ -1,7 +1,21 @@
-"""Pictures of runs, for notebooks and for the command line; they need matplotlib (`pip install lila-torch[plots]`)."""
+"""Pictures of runs, for notebooks, the command line and reports, by matplotlib (`pip install lila-torch[plots]`).
+
+Each function draws on axes that are given; `draw_run` makes a whole picture of a run.
+"""
 
 from lila.plots.figure import draw_run
+from lila.plots.flow import plot_flow
+from lila.plots.plane import plot_plane
 from lila.plots.ranges import plot_ranges
 from lila.plots.samples import plot_samples
+from lila.plots.trajectories import plot_evidence, plot_trajectories
 
-__all__ = ["draw_run", "plot_ranges", "plot_samples"]
+__all__ = [
+    "draw_run",
+    "plot_evidence",
+    "plot_flow",
+    "plot_plane",
+    "plot_ranges",
+    "plot_samples",
+    "plot_trajectories",
+]

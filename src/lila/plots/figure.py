@@ -6,10 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lila.errors import ArgumentError, LilaError
+from lila.errors import ArgumentError
 from lila.files import replaced
-from lila.plots.ranges import plot_ranges
 from lila.plots.samples import plot_samples
+from lila.plots.style import new_figure
+from lila.plots.trajectories import plot_trajectories
 from lila.training.run import Run
 
 _ROWS, _COLUMNS = 4, 7
@@ -31,19 +32,15 @@ def draw_run(
         images: a few inputs of the network, shape (n, c, h, w).
         show: takes such inputs back to [0, 1].
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LilaError("Pictures need matplotlib: pip install 'lila-torch[plots]'.") from error
     path = Path(path)
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise ArgumentError(f"A picture is a .png, .svg or .pdf file, not {path.name}.")
     if not run.ranges:
         raise ArgumentError("This run has no ranges to draw: its network is not averaged over transformations.")
-    figure = Figure(figsize=(11, 3.8) if images is not None else (6.5, 3.8), layout="constrained")
+    figure = new_figure(11 if images is not None else 6.5, 3.8)
     parts = list(figure.subfigures(1, 2, width_ratios=(1.15, 1), squeeze=False)[0]) if images is not None else [figure]
     axes = parts[0].subplots()
-    plot_ranges(axes, run.history, truth)
+    plot_trajectories(axes, run.history, truth)
     axes.set_title("learned ranges" + (" (dashed: the data's)" if truth is not None else ""), fontsize=11, loc="left")
     if images is not None:
         grid = parts[1].subplots(min(_ROWS, len(images)), _COLUMNS, squeeze=False)

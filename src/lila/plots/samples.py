@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lila.augment.base import Augmentation
 from lila.noise import Draw
+from lila.plots.style import empty_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,5 @@ def plot_samples(
         views = augmentation(images[: len(rows)], noise)
         shown = show(torch.cat([images[: len(rows), None], views], dim=1).flatten(0, 1)).clamp(0, 1)
     for i, axes in enumerate(axes for row in rows for axes in row):
-        axes.imshow(shown[i].permute(1, 2, 0), cmap="gray", vmin=0, vmax=1)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.spines[:].set_visible(False)
+        axes.imshow(shown[i].permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=1)
+        empty_axes(axes)

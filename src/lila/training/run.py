@@ -29,6 +29,7 @@ from lila.training.checkpoint import (
 )
 from lila.training.settings import Settings
 from lila.training.state import State
+from lila.versions import versions
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -106,7 +107,8 @@ class Run:
     def write_result(self, folder: Path) -> None:
         """Write what the run reports beside its checkpoint."""
         evidence = self.evidence.terms()
-        write_json(folder / RESULT, {"evidence": evidence, "test": self.test, "shape": list(self.shape)})
+        result = {"evidence": evidence, "test": self.test, "shape": list(self.shape), "versions": versions()}
+        write_json(folder / RESULT, result)
 
 
 def bar(share: float) -> str:

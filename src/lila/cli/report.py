@@ -1,0 +1,32 @@
+"""Write what runs learned as one HTML file that opens from disk.
+
+It shows ranges and evidence over training, test scores, and images under the learned transformations
+with a slider that moves through them; several runs side by side.
+"""
+
+import argparse
+from pathlib import Path
+
+from lila.cli.options import takes_folder, takes_path
+
+EXAMPLES = """examples:
+  lila report runs/first
+  lila report runs/first runs/second --out compared.html"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lila report`."""
+    takes_folder(parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run"))
+    takes_path(
+        parser.add_argument("--out", type=Path, metavar="FILE", default=Path("report.html"), help="[report.html]")
+    )
+    parser.add_argument("--title", help="of the page")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run `lila report`."""
+    from lila.report import sheet_of_folder, write_report
+
+    write_report([sheet_of_folder(folder) for folder in arguments.runs], arguments.out, arguments.title)
+    print(f"The report is {arguments.out}: open it in a browser.")
+    return 0

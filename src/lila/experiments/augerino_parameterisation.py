@@ -1,0 +1,48 @@
+"""Augerino's second failure case: it depends on how a range is written as a parameter."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import pi
+from statistics import mean
+
+from lila.experiments.comparison import Comparison
+from lila.experiments.experiment import Scale, Verdict, learned
+from lila.experiments.images import Training
+from lila.experiments.jobs import Result
+from lila.experiments.plans import plan
+
+_INVERSE_LR = 5  # times that of eta, as 1 / range starts at 10 and has a long way to go
+
+
+class AugerinoParameterisation(Comparison):
+    """Ranges as eta and as 1 / eta."""
+
+    name = "augerino-parameterisation"
+    title = "lila and Augerino with ranges written as eta and as 1 / eta, on partially rotated MNIST (appendix)"
+    claim = "lila learns the rotation however its range is written; Augerino fails when it is written as 1 / eta."
+    reproduced_if = (
+        "lila's rotation lies within 20% of a quarter turn either way, and Augerino's below a quarter of one with "
+        "1 / eta"
+    )
+
+    def trainings(self, scale: Scale) -> dict[str, Training]:
+        base = plan("mnist", "mlp", scale).but("partially-rotated")
+        quick = base.settings.eta_lr * _INVERSE_LR
+        inverse = replace(base.but(eta_lr=quick), parameterisation="inverse")
+        return {
+            "lila, eta": base,
+            "lila, 1 / eta": inverse,
+            "Augerino, eta": base.but(method="augerino"),
+            "Augerino, 1 / eta": inverse.but(method="augerino"),
+        }
+
+    def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
+        rotations = {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}
+        told = ", ".join(f"{label} {value:.2f}" for label, value in rotations.items())
+        both = [rotations["lila, eta"], rotations["lila, 1 / eta"]]
+        recovered = all(abs(value - pi / 2) < 0.2 * pi / 2 for value in both)
+        fails = rotations["Augerino, 1 / eta"] < pi / 8
+        return [
+            Verdict("lila recovers the rotation in both parameterisations", recovered, told),
+            Verdict("Augerino fails with 1 / eta", fails, told),
+        ]

@@ -1,0 +1,104 @@
+"""What experiments that compare a handful of trainings on one data set have in common."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from lila.data.transformed import true_ranges
+from lila.experiments.experiment import (
+    Cell,
+    Experiment,
+    Scale,
+    Summary,
+    Verdict,
+    accuracies,
+    evidences,
+    learned,
+    over_seeds,
+    records,
+)
+from lila.experiments.images import Training
+from lila.experiments.jobs import Job, Result
+from lila.experiments.tables import Table, spread
+from lila.plots import plot_trajectories
+from lila.plots.style import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Comparison(Experiment):
+    """Several ways to train on one version of one data set, told apart by a label each."""
+
+    @abstractmethod
+    def trainings(self, scale: Scale) -> dict[str, Training]:
+        """The ways by their label, but for the seed."""
+
+    @abstractmethod
+    def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
+        """On the claims, from the runs by label."""
+
+    def accuracy_of_paper(self) -> Mapping[str, float]:
+        """Test accuracy by label, where the paper gives it."""
+        return {}
+
+    def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
+        return {
+            (label, seed): training.but(seed=seed).job()
+            for seed in range(seeds)
+            for label, training in self.trainings(scale).items()
+        }
+
+    def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
+        runs = {str(cell[0]): of_seeds for cell, of_seeds in over_seeds(results).items()}
+        version = next(iter(self.trainings(scale).values())).version
+        flat = [
+            {"way": cell[0], "seed": cell[1], "epoch": record["epoch"]}
+            | record["ranges"]
+            | {"accuracy in the end": result["test"]["accuracy"], "evidence in the end": result["evidence"]["value"]}
+            for cell, result in results.items()
+            for record in records(result)
+        ]
+        table = _table(runs, self.accuracy_of_paper())
+        return Summary([table], self.verdicts(runs, scale), {self.name: _figure_of(runs, version)}, flat)
+
+
+def better(claim: str, value: Callable[[list[Result]], list[float]], high: list[Result], low: list[Result]) -> Verdict:
+    """That the mean of a value is higher in some runs than in others."""
+    one, two = mean(value(high)), mean(value(low))
+    return Verdict(claim, one > two, f"{one:.2f} and {two:.2f}")
+
+
+def _table(runs: Mapping[str, list[Result]], of_paper: Mapping[str, float]) -> Table:
+    generators = list(dict.fromkeys(name for of_label in runs.values() for name in of_label[0]["ranges"]))
+    rows = []
+    for label, of_label in runs.items():
+        accuracy = spread(accuracies(of_label), 1) + (f" ({of_paper[label]:.1f})" if label in of_paper else "")
+        ranges = [spread(learned(of_label, name)) if name in of_label[0]["ranges"] else "–" for name in generators]
+        rows.append([label, accuracy, spread(evidences(of_label)), *ranges])
+    beside = " (the paper's)" if of_paper else ""
+    return Table(
+        "Test accuracy in percent, evidence in nats per training image, and ranges in the end",
+        ["way", f"accuracy{beside}", "evidence", *generators],
+        rows,
+    )
+
+
+def _figure_of(runs: Mapping[str, list[Result]], version: str) -> "Callable[[], Figure]":
+    shown = {label: of_label for label, of_label in runs.items() if of_label[0]["ranges"]}
+
+    def draw() -> "Figure":
+        figure = new_figure(3.3 * len(shown) + 0.8, 3.2)
+        columns: Sequence[str] = list(shown)
+        all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, label in zip(all_axes, columns, strict=True):
+            first = shown[label][0]
+            last = label == columns[-1]
+            plot_trajectories(axes, records(first), true_ranges(version, tuple(first["shape"])), labels=last)
+            axes.set_title(label, fontsize=11, loc="left")
+            if label != columns[0]:
+                axes.set_ylabel("")
+        return figure
+
+    return draw

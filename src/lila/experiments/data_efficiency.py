@@ -1,0 +1,107 @@
+"""Accuracy against the number of training images."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from lila.experiments.accuracy import METHODS
+from lila.experiments.experiment import Cell, Experiment, Scale, Summary, Verdict, accuracies, over_seeds
+from lila.experiments.jobs import Job, Result
+from lila.experiments.plans import NETWORKS, VERSIONS, plan
+from lila.experiments.tables import Table, spread, standard_error
+from lila.plots.style import COLOURS, new_figure, plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000)}
+_COLOUR_SIZES = {1000: {"epochs": 600}, 5000: {"epochs": 400}, 10_000: {"epochs": 300}, 20_000: {"epochs": 250}}
+_SMALL_SIZES: dict[int, dict[str, int]] = {100: {}, 300: {}, 1000: {}}
+_SMALL_VERSIONS = VERSIONS[:3]
+
+
+class DataEfficiency(Experiment):
+    """Accuracy by subset size."""
+
+    name = "data-efficiency"
+    title = "Test accuracy against the number of training images (figure 3 and appendix)"
+    claim = "Learning invariances improves accuracy at every size of the training set, most of all at small ones."
+    reproduced_if = (
+        "on each version the mean accuracy of lila is above that of the non-invariant network at every size, and on "
+        "fully rotated images lila reaches the non-invariant network's accuracy on the whole set with a third of it"
+    )
+
+    def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
+        small = scale is Scale.SMALL
+        made: dict[Cell, Job] = {}
+        for seed in range(seeds):
+            for data, model in NETWORKS[scale][:1] if small else NETWORKS[scale]:
+                sizes = _SMALL_SIZES if small else _COLOUR_SIZES if data == "cifar10" else _GREY_SIZES
+                for version in _SMALL_VERSIONS if small else VERSIONS:
+                    for method in METHODS:
+                        for size, changes in sizes.items():
+                            training = plan(data, model, scale).but(version.value, method=method, seed=seed, **changes)
+                            made[data, model, version.value, method, size, seed] = replace(training, subset=size).job()
+        return made
+
+    def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
+        cells = over_seeds(results)
+        panels = list(dict.fromkeys(cell[:3] for cell in cells))
+        sizes = {panel: sorted({int(cell[4]) for cell in cells if cell[:3] == panel}) for panel in panels}
+        tables = [
+            Table(
+                f"Test accuracy in percent, {panel[1]} on {panel[2]} {panel[0]}",
+                ["method", *(f"{size:,} images" for size in sizes[panel])],
+                [
+                    [method, *(spread(accuracies(cells[*panel, method, size]), 1) for size in sizes[panel])]
+                    for method in METHODS
+                ],
+            )
+            for panel in panels
+        ]
+        names = ("data", "network", "version", "method", "images", "seed")
+        flat = [
+            dict(zip(names, cell, strict=True)) | {"accuracy": result["test"]["accuracy"]}
+            for cell, result in results.items()
+        ]
+        verdicts = [_verdict(panel, sizes[panel], cells) for panel in panels]
+        verdicts += [_third(panel, sizes[panel], cells) for panel in panels if panel[2] == "fully-rotated"]
+        return Summary(tables, verdicts, {self.name: lambda: _figure(panels, sizes, cells)}, flat)
+
+
+def _mean(panel: Cell, method: str, size: int, cells: Mapping[Cell, list[Result]]) -> float:
+    return mean(accuracies(cells[*panel, method, size]))
+
+
+def _verdict(panel: Cell, sizes: list[int], cells: Mapping[Cell, list[Result]]) -> Verdict:
+    gains = {size: _mean(panel, "lila", size, cells) - _mean(panel, "non-invariant", size, cells) for size in sizes}
+    found = ", ".join(f"{size:,} images {gain:+.1f}" for size, gain in gains.items())
+    claim = f"{panel[1]} on {panel[2]} {panel[0]}: lila is more accurate than the non-invariant network at every size"
+    return Verdict(claim, all(gain > 0 for gain in gains.values()), found)
+
+
+def _third(panel: Cell, sizes: list[int], cells: Mapping[Cell, list[Result]]) -> Verdict:
+    """Whether lila with at most a third of the images is as good as the non-invariant network with all."""
+    whole = sizes[-1]
+    part = max(size for size in sizes if size <= whole / 3)
+    ours, theirs = _mean(panel, "lila", part, cells), _mean(panel, "non-invariant", whole, cells)
+    claim = f"{panel[1]} on {panel[2]} {panel[0]}: lila with {part:,} images is as accurate as the other with {whole:,}"
+    return Verdict(claim, ours >= theirs, f"{ours:.1f} and {theirs:.1f}")
+
+
+def _figure(panels: list[Cell], sizes: Mapping[Cell, list[int]], cells: Mapping[Cell, list[Result]]) -> "Figure":
+    figure = new_figure(3.2 * len(panels), 3.3)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for i, method in enumerate(METHODS):
+            values = [accuracies(cells[*panel, method, size]) for size in sizes[panel]]
+            means, errors = [mean(v) for v in values], [standard_error(v) for v in values]
+            axes.errorbar(sizes[panel], means, errors, c=COLOURS[2 * i], marker="o", ms=4, capsize=2, label=method)
+        axes.set(xscale="log", xlabel="training images")
+        axes.set_title(f"{panel[2]} {panel[0]}, {panel[1]}", fontsize=11, loc="left")
+        axes.set_xticks(sizes[panel], [f"{size:,}" for size in sizes[panel]])
+        axes.minorticks_off()
+        plain_axes(axes)
+    figure.axes[0].set_ylabel("test accuracy, percent")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False)
+    return figure

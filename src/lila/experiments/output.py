@@ -1,0 +1,127 @@
+"""What an experiment leaves in its folder: a page, its figures, and the data behind them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lila.experiments.experiment import Cell, Experiment, Scale, Summary
+from lila.experiments.jobs import Job
+from lila.experiments.store import Store, rounded
+from lila.experiments.tables import as_csv
+from lila.files import replaced
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment with all its results.
+
+    Attributes:
+        experiment: which.
+        scale: at which it was run.
+        seeds: how many.
+        contents: of the files of its results, by cell.
+        summary: of the results.
+    """
+
+    experiment: Experiment
+    scale: Scale
+    seeds: int
+    contents: Mapping[Cell, Mapping[str, Any]]
+    summary: Summary
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}"
+
+    @property
+    def held(self) -> bool:
+        """Whether all claims held."""
+        return all(verdict.held for verdict in self.summary.verdicts)
+
+    def cost(self) -> str:
+        """What the results took."""
+        all_made = [content["made"] for content in self.contents.values()]
+        seconds = sum(made["seconds"] for made in all_made)
+        threads = sorted({made["threads"] for made in all_made})
+        where = sorted({f"{made['machine']} {made['device']}, PyTorch {made['torch']}" for made in all_made})
+        used = " or ".join(f"{count} thread{'s' if count > 1 else ''}" for count in threads)
+        typical = median(made["seconds"] for made in all_made)
+        return (
+            f"{len(all_made)} runs, {seconds / 60:.0f} minutes in all, {typical:.0f} s the median run "
+            f"({used}; {'; '.join(where)})"
+        )
+
+
+def conclude(experiment: Experiment, scale: Scale, seeds: int, jobs: Mapping[Cell, Job], store: Store) -> Outcome:
+    """Summarise an experiment whose jobs are all done."""
+    contents = {cell: store.read(job) for cell, job in jobs.items()}
+    results = {cell: content["result"] for cell, content in contents.items()}
+    return Outcome(experiment, scale, seeds, contents, experiment.summarise(results, scale))
+
+
+def write(outcome: Outcome, folder: Path) -> None:
+    """Write page, figures and data; each file is replaced as a whole."""
+    pictures = []
+    for name, draw in outcome.summary.figures.items():
+        figure = draw()
+        for kind in ("svg", "png"):
+            with replaced(folder / f"{name}.{kind}") as temporary:
+                figure.savefig(temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+        pictures.append(name)
+    with replaced(folder / "README.md") as temporary:
+        temporary.write_text(page(outcome, pictures))
+    with replaced(folder / "data.json") as temporary:
+        temporary.write_text(json.dumps(rounded(record(outcome)), separators=(",", ":")) + "\n")
+    with replaced(folder / "data.csv") as temporary:
+        temporary.write_text(as_csv(rounded(list(outcome.summary.rows), 5)))
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """Everything but the figures, as JSON."""
+    experiment, summary = outcome.experiment, outcome.summary
+    return {
+        "experiment": experiment.name,
+        "scale": outcome.scale.value,
+        "seeds": outcome.seeds,
+        "claim": experiment.claim,
+        "reproduced_if": experiment.reproduced_if,
+        "verdicts": [asdict(verdict) for verdict in summary.verdicts],
+        "tables": [asdict(table) for table in summary.tables],
+        "remarks": list(summary.remarks),
+        "command": outcome.command,
+        "cost": outcome.cost(),
+        "rows": list(summary.rows),
+    }
+
+
+def text(outcome: Outcome) -> str:
+    """What a terminal shows."""
+    experiment, summary = outcome.experiment, outcome.summary
+    lines = [experiment.title, "", f"Claim: {experiment.claim}", f"Reproduced if {experiment.reproduced_if}.", ""]
+    lines += [part for table in summary.tables for part in (table.text(), "")]
+    lines += [f"{'held    ' if v.held else 'NOT held'}  {v.claim}: {v.found}" for v in summary.verdicts]
+    lines += ["", *summary.remarks, outcome.cost()]
+    return "\n".join(lines)
+
+
+def page(outcome: Outcome, pictures: Sequence[str]) -> str:
+    """The Markdown page of an experiment."""
+    experiment, summary = outcome.experiment, outcome.summary
+    verdicts = [f"| {'yes' if v.held else '**no**'} | {v.claim} | {v.found} |" for v in summary.verdicts]
+    parts = [
+        f"# {experiment.name}",
+        f"{experiment.title}.",
+        f"**Claim.** {experiment.claim}",
+        f"**Reproduced** if {experiment.reproduced_if}.",
+        "\n".join(["| held | claim | found |", "|---|---|---|", *verdicts]),
+        *(table.markdown() for table in summary.tables),
+        *(f"![{experiment.title}: {name}]({name}.png)" for name in pictures),
+        *summary.remarks,
+        f"    {outcome.command}",
+        f"{outcome.cost()}. The data is in [data.json](data.json) and [data.csv](data.csv).",
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,60 @@
+"""Tables for people: as text, Markdown and CSV, with means over seeds and their standard errors."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts.
+
+    Attributes:
+        title: of the table.
+        columns: names of the columns.
+        rows: one text per column each.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """Columns of equal width."""
+        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        lines = [
+            "  ".join(entry.ljust(width) for entry, width in zip(row, widths, strict=True)).rstrip()
+            for row in (self.columns, ["-" * width for width in widths], *self.rows)
+        ]
+        return "\n".join([self.title, *lines])
+
+    def markdown(self) -> str:
+        """A Markdown table under its title."""
+        rows = [" | ".join(row) for row in (self.columns, ["---"] * len(self.columns), *self.rows)]
+        return "\n".join([self.title, "", *(f"| {row} |" for row in rows)])
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """The mean, and its standard error if there are several values."""
+    if not values:
+        return "–"
+    error = f" ±{standard_error(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{error}"
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean; 0 for a single value, of which nothing is known."""
+    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the union of their columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,11 @@
+"""The versions of the software that a result was made with."""
+
+import platform
+from importlib.metadata import version
+
+import torch
+
+
+def versions() -> dict[str, str]:
+    """By name."""
+    return {"lila": version("lila-torch"), "torch": torch.__version__, "python": platform.python_version()}

@@ -1,0 +1,211 @@
+"""Jobs are really done: once, side by side with the same results, and on from where they were interrupted."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import lila
+from lila.cli import main
+from lila.experiments import EXPERIMENTS
+from lila.experiments.comparison import Comparison, better
+from lila.experiments.experiment import Scale, Verdict, accuracies
+from lila.experiments.images import Training, pictures, work
+from lila.experiments.jobs import Job, Result, Surroundings
+from lila.experiments.runner import run_jobs
+from lila.experiments.sheets import sheets
+from lila.experiments.store import Store
+from lila.training.settings import Settings
+
+TRAINING = Training(
+    "digits",
+    "mlp",
+    Settings(epochs=3, batch_size=50, samples=2, burn_in=1, checkpoint_every=1, microbatch=50),
+    subset=100,
+    version="partially-rotated",
+)
+
+
+class Tiny(Comparison):
+    """Two methods on a hundred digits."""
+
+    name = "tiny"
+    title = "A tiny experiment"
+    claim = "It runs."
+    reproduced_if = "lila is more accurate"
+    small_seeds = 1
+
+    def trainings(self, scale: Scale) -> dict[str, Training]:
+        return {"lila": TRAINING, "plain": TRAINING.but(method="non-invariant")}
+
+    def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
+        return [better("lila is more accurate", accuracies, runs["lila"], runs["plain"])]
+
+
+def learned(result: Result) -> Any:
+    """All of a result but the times."""
+    history = {name: column for name, column in result["history"].items() if name != "seconds"}
+    return {name: value for name, value in result.items() if name != "peak_bytes"} | {"history": history}
+
+
+def done(jobs: list[Job], folder: Path, at_once: int = 1) -> tuple[list[Any], list[Job]]:
+    """What jobs found out, and which of them had to be done."""
+    told: list[Job] = []
+    store = Store(folder)
+    run_jobs(jobs, store, at_once, None, "cpu", lambda job, *_: told.append(job))
+    return [learned(store.read(job)["result"]) for job in jobs], told
+
+
+@pytest.fixture(scope="module")
+def jobs() -> list[Job]:
+    return list(Tiny().jobs(Scale.SMALL, 1).values())
+
+
+@pytest.fixture(scope="module")
+def results(jobs: list[Job], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
+    folder = tmp_path_factory.mktemp("jobs")
+    found, told = done(jobs, folder)
+    assert told == jobs
+    assert not any((folder / "unfinished").iterdir())
+    return folder, found
+
+
+def test_nothing_is_done_twice(jobs: list[Job], results: tuple[Path, list[Any]]) -> None:
+    found, told = done([*jobs, TRAINING.but(seed=1).job()], results[0])
+    assert told == [TRAINING.but(seed=1).job()]
+    assert found[:2] == results[1]
+
+
+def test_a_result_is_what_fit_gives(results: tuple[Path, list[Any]]) -> None:
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=100))
+    torch.manual_seed(0)
+    net = lila.make_model("mlp", task.shape, 10)
+    run = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", settings=TRAINING.settings)
+    assert results[1][0]["ranges"] == pytest.approx(dict(run.ranges), rel=1e-5)
+    assert results[1][0]["evidence"]["value"] == pytest.approx(run.evidence.value, rel=1e-4)
+    assert run.test is not None
+    assert results[1][0]["test"] == pytest.approx(run.test, rel=1e-4)
+
+
+def test_side_by_side_gives_the_same(jobs: list[Job], results: tuple[Path, list[Any]], tmp_path: Path) -> None:
+    found, told = done(jobs, tmp_path, at_once=2)
+    assert {job.key for job in told} == {job.key for job in jobs}
+    for one, other in zip(found, results[1], strict=True):
+        assert one["ranges"] == pytest.approx(other["ranges"], rel=1e-3)
+        assert one["test"]["accuracy"] == pytest.approx(other["test"]["accuracy"], abs=0.01)
+
+
+def test_an_interrupted_job_goes_on_from_its_checkpoint(
+    results: tuple[Path, list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, job = Store(tmp_path), TRAINING.job()
+    epochs = 0
+    real = lila.training.fit._epoch  # type: ignore[attr-defined]
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal epochs
+        epochs += 1
+        if epochs == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr("lila.training.fit._epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([job], store, 1, None, "cpu", lambda *_: None)
+    assert store.missing([job]) == [job]
+    found, _ = done([job], tmp_path)
+    assert epochs == 4  # two, the one that was interrupted, and that again
+    assert found[0]["ranges"] == results[1][0]["ranges"]
+    assert found[0]["evidence"] == results[1][0]["evidence"]
+
+
+def test_an_error_in_one_job_leaves_the_others_results(tmp_path: Path) -> None:
+    bad = replace(TRAINING, data="no-such-data").job()
+    store = Store(tmp_path)
+    with pytest.raises(lila.DataError):
+        run_jobs([TRAINING.job(), bad], store, 1, None, "cpu", lambda *_: None)
+    assert store.missing([TRAINING.job(), bad]) == [bad]
+
+
+def test_images_are_kept_with_a_result(tmp_path: Path) -> None:
+    result = work(TRAINING.but(method="non-invariant").job().arguments, Surroundings(tmp_path))
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=100))
+    assert isinstance(task.train, tuple)
+    torch.testing.assert_close(pictures(result), task.train[0][:4], rtol=0, atol=0.5 / 255 + 1e-6)
+
+
+class TestCommand:
+    """`lila reproduce`."""
+
+    @pytest.fixture(autouse=True)
+    def _tiny(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setitem(EXPERIMENTS, "tiny", Tiny())
+        monkeypatch.chdir(tmp_path)
+
+    def test_it_lists_experiments(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["reproduce"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
+
+    def test_it_runs_one_and_writes_everything(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["reproduce", "tiny", "--report"]) == 0
+        shown = capsys.readouterr()
+        assert "Claim: It runs." in shown.out
+        assert "tiny: 2 of 2" in shown.err
+        folder = Path("results/small/tiny")
+        names = {"README.md", "data.json", "data.csv", "tiny.png", "tiny.svg", "report.html"}
+        assert {path.name for path in folder.iterdir()} == names
+        assert main(["reproduce", "tiny", "--json"]) == 0
+        again = capsys.readouterr()
+        assert json.loads(again.out)[0]["experiment"] == "tiny"
+        assert not again.err
+
+    def test_shards_share_the_work(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["reproduce", "tiny", "--shard", "1/2"]) == 0
+        first = capsys.readouterr()
+        assert main(["reproduce", "tiny", "--shard", "2/2"]) == 0
+        second = capsys.readouterr()
+        jobs = Tiny().jobs(Scale.SMALL, 1).values()
+        ones = sum(int(job.key, 16) % 2 == 0 for job in jobs)
+        assert first.err.count(" s: ") == ones
+        assert second.err.count(" s: ") == len(jobs) - ones
+        assert "Claim" in second.out
+        if ones < len(jobs):
+            assert f"{len(jobs) - ones} jobs of other parts are not there yet" in first.err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["nothing"], "There is no experiment named 'nothing'; choose from toy, "),
+            (["tiny", "--seeds", "0"], "seeds must be a whole number of at least 1"),
+            (["tiny", "--jobs", "0"], "jobs must be a whole number of at least 1"),
+            (["tiny", "--device", "toaster"], "The device 'toaster' cannot be used"),
+        ],
+    )
+    def test_what_is_wrong_is_said(
+        self, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["reproduce", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
+    def test_a_shard_that_is_none_is_refused(self, shard: str, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["reproduce", "tiny", "--shard", shard])
+        assert "write 2/8 for the second of eight" in capsys.readouterr().err
+
+
+def test_sheets_show_runs_that_learned_ranges(results: tuple[Path, list[Any]]) -> None:
+    from lila.experiments.output import conclude
+
+    experiment = Tiny()
+    outcome = conclude(experiment, Scale.SMALL, 1, experiment.jobs(Scale.SMALL, 1), Store(results[0]))
+    (sheet,) = sheets(outcome)
+    assert sheet.title == "lila"
+    assert sheet.truth is not None
+    assert sheet.images is not None
+    assert sheet.images.shape == (3, 1, 16, 16)
