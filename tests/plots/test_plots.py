@@ -101,7 +101,7 @@ def rotation(angle: float) -> torch.Tensor:
 def test_the_arrows_agree_with_the_warp() -> None:
     """A bright pixel is found where its arrow points."""
     augmentation = lila.Affine2d(init=[0.3, 0.2, 0.8, 0.1, 0.1, 0.1])
-    axes = Figure().subplots()
+    axes: Any = Figure().subplots()
     side = 41
     plot_flow(axes, augmentation, (1, side, side), seed=1, arrows=side)
     (arrows,) = axes.collections
