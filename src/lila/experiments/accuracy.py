@@ -39,8 +39,8 @@ class Accuracy(Experiment):
 
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         return {
-            (data, model, method, version.value, seed): plan(data, model, scale)
-            .but(version.value, method=method, seed=seed)
+            (data, model, method, version.value, seed): plan(data, model, scale, method)
+            .but(version.value, seed=seed)
             .job()
             for seed in range(seeds)
             for data, model in NETWORKS[scale]

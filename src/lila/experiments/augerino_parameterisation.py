@@ -26,15 +26,13 @@ class AugerinoParameterisation(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        base = plan("mnist", "mlp", scale).but("partially-rotated")
-        quick = base.settings.eta_lr * _INVERSE_LR
-        inverse = replace(base.but(eta_lr=quick), parameterisation="inverse")
-        return {
-            "lila, eta": base,
-            "lila, 1 / eta": inverse,
-            "Augerino, eta": base.but(method="augerino"),
-            "Augerino, 1 / eta": inverse.but(method="augerino"),
-        }
+        made = {}
+        for label, method in (("lila", "lila"), ("Augerino", "augerino")):
+            base = plan("mnist", "mlp", scale, method).but("partially-rotated")
+            quick = base.settings.eta_lr * _INVERSE_LR
+            made[f"{label}, eta"] = base
+            made[f"{label}, 1 / eta"] = replace(base.but(eta_lr=quick), parameterisation="inverse")
+        return made
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         rotations = {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}

@@ -25,9 +25,8 @@ class AugerinoStrength(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        base = plan("mnist", "mlp", scale).but("partially-rotated")
-        rivals = {f"Augerino, {x}": base.but(method="augerino", eta_reward=x) for x in STRENGTHS}
-        return {"lila": base, **rivals}
+        lila, augerino = (plan("mnist", "mlp", scale, name).but("partially-rotated") for name in ("lila", "augerino"))
+        return {"lila": lila} | {f"Augerino, {x}": augerino.but(eta_reward=x) for x in STRENGTHS}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         rotations = {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}

@@ -41,7 +41,7 @@ class DataEfficiency(Experiment):
                 for version in _SMALL_VERSIONS if small else VERSIONS:
                     for method in METHODS:
                         for size, changes in sizes.items():
-                            training = plan(data, model, scale).but(version.value, method=method, seed=seed, **changes)
+                            training = plan(data, model, scale, method).but(version.value, seed=seed, **changes)
                             made[data, model, version.value, method, size, seed] = replace(training, subset=size).job()
         return made
 

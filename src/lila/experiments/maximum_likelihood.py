@@ -25,8 +25,8 @@ class MaximumLikelihood(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        base = plan("mnist", "mlp", scale).but("fully-rotated")
-        return {"maximum likelihood": base.but(method="maximum-likelihood"), "evidence (lila)": base}
+        ways = {"maximum likelihood": "maximum-likelihood", "evidence (lila)": "lila"}
+        return {label: plan("mnist", "mlp", scale, method).but("fully-rotated") for label, method in ways.items()}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         likelihood, evidence = runs["maximum likelihood"], runs["evidence (lila)"]

@@ -1,11 +1,13 @@
 """How the networks of the experiments are trained, at both scales: the settings that several experiments share."""
 
+from dataclasses import replace
 from typing import Any
 
 from lila.data.transformed import VersionName
 from lila.experiments.experiment import Scale
 from lila.experiments.images import Training
 from lila.presets import PRESETS, PresetName
+from lila.training.methods import By
 from lila.training.settings import Settings
 
 VERSIONS = (
@@ -61,10 +63,18 @@ _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
 in place of 990, so their learning rates are such that eta can reach a half turn and the precisions their optimum."""
 
 
-def plan(data: str, model: str, scale: Scale) -> Training:
-    """How a network is trained on a data set at a scale, but for the version, the method and the seed."""
+_BY_LOSS = {False: {"eta_lr": 0.05, "eta_lr_end": 0.05}, True: {"eta_lr": 0.005, "eta_lr_end": 0.005}}
+"""The paper's learning rates of eta, for grey and for colour images. Methods that learn eta by the loss keep them at
+the small scale too: they step it with every batch, so that there are hundreds of steps."""
+
+
+def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
+    """How a network is trained on a data set at a scale by a method, but for the version and the seed."""
+    colour = data == "cifar10"
     if scale is Scale.PAPER:
-        preset = PRESETS[PresetName.PAPER, data == "cifar10"]
-        return Training(data, model, Settings(**preset.settings))
+        preset = PRESETS[PresetName.PAPER, colour]
+        return Training(data, model, Settings(**preset.settings, method=method))
     subset, changes = _SMALL[model]
-    return Training(data, model, Settings(**changes), subset)
+    settings = Settings(**changes, method=method)
+    by_loss = settings.how.eta is By.LOSS
+    return Training(data, model, replace(settings, **_BY_LOSS[colour]) if by_loss else settings, subset)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from lila.experiments import paper
+from lila.experiments.accuracy import METHODS
 from lila.experiments.comparison import Comparison, better
 from lila.experiments.experiment import Scale, Verdict, accuracies
 from lila.experiments.images import Training
@@ -26,13 +27,8 @@ class WideResNet(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        base = plan("cifar10", _NETWORK[scale], scale)
-        return {
-            "non-invariant": base.but(method="non-invariant"),
-            "augerino": base.but(method="augerino"),
-            "lila": base,
-            "lila, empirical Fisher": base.but(curvature="ef"),
-        }
+        made = {method: plan("cifar10", _NETWORK[scale], scale, method) for method in METHODS}
+        return made | {"lila, empirical Fisher": made["lila"].but(curvature="ef")}
 
     def accuracy_of_paper(self) -> Mapping[str, float]:
         return paper.WIDE_RESNET
