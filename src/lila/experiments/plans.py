@@ -63,7 +63,10 @@ _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
 in place of 990, so their learning rates are such that eta can reach a half turn and the precisions their optimum."""
 
 
-_BY_LOSS = {False: {"eta_lr": 0.05, "eta_lr_end": 0.05}, True: {"eta_lr": 0.005, "eta_lr_end": 0.005}}
+_BY_LOSS: dict[bool, dict[str, Any]] = {
+    False: {"eta_lr": 0.05, "eta_lr_end": 0.05},
+    True: {"eta_lr": 0.005, "eta_lr_end": 0.005},
+}
 """The paper's learning rates of eta, for grey and for colour images. Methods that learn eta by the loss keep them at
 the small scale too: they step it with every batch, so that there are hundreds of steps."""
 
