@@ -21,6 +21,7 @@ from lila.likelihood import Likelihood
 from lila.noise import Draw
 from lila.passes import Average, Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
+from lila.ranks import ALONE, Ranks
 
 
 class LayersName(StrEnum):
@@ -89,6 +90,8 @@ class Evidence:
             being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
         average: "function" for the invariant network; "log-likelihood" for standard data augmentation, whose
             likelihood the paper shows to be flawed, to compare with.
+        ranks: the processes that share the passes over the data, `Ranks.here()` inside a process group; all must ask
+            for the same things in the same order.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Evidence:
         microbatch: int = 64,
         layers: str | LayersName = "all",
         average: str | Average = "function",
+        ranks: Ranks = ALONE,
     ) -> None:
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
@@ -111,6 +115,7 @@ class Evidence:
         self.structure = STRUCTURES[name]
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
+        self.ranks = ranks
         self.layers = choose(LayersName, layers, "choice of layers")
         self.average = choose(Average, average, "average")
         self._check_prior(prior)
@@ -129,8 +134,9 @@ class Evidence:
         examples, pass_ = self.examples(data), self._pass(draw, self.roots)
         check_model(pass_, next(examples.batches(2)))
         batches, scale = self._batches(examples, draw, subset)
-        log_likelihood, curvature = gather(pass_, batches)
-        return self._assess(float(log_likelihood) * scale, curvature.scaled(scale), draw, self.prior)
+        log_likelihood, curvature = gather(pass_, batches, self.ranks)
+        whole = curvature.scaled(scale).decomposed(self.ranks)
+        return self._assess(float(log_likelihood) * scale, whole, draw, self.prior)
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
         """The same estimate under another prior: no pass over the data, and nothing is changed."""
@@ -164,7 +170,8 @@ class Evidence:
         with torch.no_grad():
             cotangent = at.cotangent(self.prior.precisions())
         batches, scale = self._batches(self.examples(data), estimate.draw, subset)
-        pulled = pull_back(self.gradient_pass(estimate.draw), batches, cotangent, list(parameters.values()))
+        pass_ = self.gradient_pass(estimate.draw)
+        pulled = pull_back(pass_, batches, cotangent, list(parameters.values()), self.ranks)
         return dict(zip(parameters, (scale * grad for grad in pulled), strict=True))
 
     def pulled(self) -> dict[str, torch.nn.Parameter]:
@@ -245,10 +252,9 @@ class Evidence:
         return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw, self.average)
 
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
-        """Batches of the examples to use, and the factor that scales their sums up to the whole data set."""
-        chosen = None if subset is None else draw.subset(len(examples), subset)
-        scale = 1.0 if chosen is None else len(examples) / len(chosen)
-        return examples.batches(self.microbatch, chosen), scale
+        """Batches of this process's examples, and the factor that scales all sums up to the whole data set."""
+        chosen = torch.arange(len(examples)) if subset is None else draw.subset(len(examples), subset)
+        return examples.batches(self.microbatch, self.ranks.share(chosen)), len(examples) / len(chosen)
 
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
         """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""

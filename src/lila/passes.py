@@ -19,6 +19,7 @@ from lila.errors import DataError, NumericalError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.noise import Draw
+from lila.ranks import ALONE, Ranks
 
 
 class Average(StrEnum):
@@ -85,8 +86,8 @@ class Pass:
             return log_likelihood, tape, columns
 
 
-def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
-    """First pass: log-likelihood and curvature, summed over all batches, without a graph.
+def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Tensor, Structure]:
+    """First pass: log-likelihood and curvature, summed over all batches of all processes, without a graph.
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
@@ -94,9 +95,12 @@ def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
     weight = next(pass_.model.net.parameters()).detach()
     log_likelihood = torch.zeros((), dtype=torch.float64, device=weight.device)
     curvature = pass_.structure.zeros(pass_.layers, weight)
-    for batch in batches:
-        of_batch = pass_.batch(batch, differentiable=False)
-        log_likelihood, curvature = log_likelihood + of_batch[0], curvature + of_batch[1]
+    with ranks.together(weight.device):
+        for batch in batches:
+            of_batch = pass_.batch(batch, differentiable=False)
+            log_likelihood, curvature = log_likelihood + of_batch[0], curvature + of_batch[1]
+    ranks.sum_([log_likelihood])
+    curvature = curvature.over_all(ranks)
     check_finite("log-likelihood", log_likelihood)
     for name, tensor in curvature.parts().items():
         check_finite(name, tensor)
@@ -104,7 +108,7 @@ def gather(pass_: Pass, batches: Iterable[Batch]) -> tuple[Tensor, Structure]:
 
 
 def pull_back(
-    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor]
+    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor], ranks: Ranks = ALONE
 ) -> tuple[Tensor, ...]:
     """Second pass: the gradient of log-likelihood - 1/2 log|H| in the given hyperparameters (jvp.tex).
 
@@ -115,14 +119,17 @@ def pull_back(
         batches: the data.
         cotangent: the gradient of log|H| by the curvature.
         parameters: those of the augmentation and of the likelihood.
+        ranks: the processes over which it is summed.
     """
     gradients = [torch.zeros_like(parameter) for parameter in parameters]
-    for batch in batches:
-        log_likelihood, tape, columns = pass_.recorded(batch, differentiable=True)
-        scalar = log_likelihood - 0.5 * cotangent.along(tape, columns)
-        for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
-            if grad is not None:
-                sum_ += grad
+    with ranks.together(parameters[0].device):
+        for batch in batches:
+            log_likelihood, tape, columns = pass_.recorded(batch, differentiable=True)
+            scalar = log_likelihood - 0.5 * cotangent.along(tape, columns)
+            for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
+                if grad is not None:
+                    sum_ += grad
+    ranks.sum_(gradients)
     return tuple(gradients)
 
 

@@ -1,15 +1,18 @@
 """What a run of the command line was made from, written into its folder, so that other commands find it again."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lila.augment.families import Affine2d
-from lila.data.task import Recipe, Scaling, Task
+from lila.data.task import Recipe, Scaling, Task, read_source
+from lila.data.transformed import VersionName, true_ranges
 from lila.models.registry import make_model
+from lila.noise import Draw
 from lila.training.checkpoint import MODEL, CheckpointError, read_json, write_json
 from lila.training.run import Run, load
 
@@ -54,6 +57,20 @@ class RunTask:
     def made_augmentation(self) -> Affine2d:
         """The augmentation, at its start."""
         return Affine2d(**self.augmentation)
+
+    def truth(self) -> Mapping[str, float] | None:
+        """The ranges by which the data was transformed; None if it was not."""
+        version = self.recipe.transform
+        return None if version == VersionName.ORIGINAL else true_ranges(version, self.shape)
+
+    def some_images(self, count: int) -> Tensor:
+        """A few training images as the network sees them, but not transformed.
+
+        Raises:
+            DataError: the data is not there any more.
+        """
+        train = read_source(self.recipe, self.folder()).train
+        return self.scaling(train.images(Draw(self.recipe.seed).subset(len(train), min(count, len(train)))))
 
     def check(self, task: Task) -> None:
         """Raise CheckpointError unless a task is of the same data."""

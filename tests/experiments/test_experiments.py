@@ -32,10 +32,12 @@ def test_jobs_are_for_networks_and_settings_that_there_are(experiment: Experimen
     assert {cell[-1] for cell in jobs} == {0, 1}
     assert len({job.key for job in jobs.values()}) == len(jobs)
     for job in jobs.values():
-        Settings.from_dict(dict(job.arguments["settings"]))
+        settings = Settings.from_dict(dict(job.arguments["settings"]))
         if job.work == "images":
             Recipe(**job.arguments["recipe"])
             assert job.arguments["model"] in list(MODELS)
+            images = job.arguments["recipe"]["subset"] or 50_000
+            assert settings.subset is None or settings.subset <= images
 
 
 @every
@@ -79,9 +81,10 @@ def test_the_papers_sizes_and_epochs_of_subsets() -> None:
         (5000, 400),
         (10_000, 300),
         (20_000, 250),
+        (None, 200),
     }
     assert {(size, epochs) for data, size, epochs in found if data == "mnist"} == {
-        (size, 1000) for size in (312, 1250, 5000, 20_000)
+        (size, 1000) for size in (312, 1250, 5000, 20_000, None)
     }
 
 
@@ -134,7 +137,8 @@ def test_what_is_written(experiment: Experiment, tmp_path: Path) -> None:
     assert written == page(outcome, list(outcome.summary.figures))
     for shown in (written, text(outcome)):
         assert experiment.claim in shown
-        assert f"{len(jobs)} runs, {len(jobs)} minutes in all" in shown
+        assert f"{len(jobs)} runs, {len(jobs)} minutes one after the other" in shown
+        assert "All claims held at this scale." in shown
     assert record(outcome)["tables"]
 
 

@@ -1,11 +1,17 @@
 """Jobs are really done: once, side by side with the same results, and on from where they were interrupted."""
 
 import json
-from collections.abc import Mapping
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -16,9 +22,10 @@ from lila.experiments.comparison import Comparison, better
 from lila.experiments.experiment import Scale, Verdict, accuracies
 from lila.experiments.images import Training, pictures, work
 from lila.experiments.jobs import Job, Result, Surroundings
-from lila.experiments.runner import run_jobs
+from lila.experiments.runner import JobError, do, run_jobs
 from lila.experiments.sheets import sheets
 from lila.experiments.store import Store
+from lila.training.checkpoint import read_checkpoint
 from lila.training.settings import Settings
 
 TRAINING = Training(
@@ -123,12 +130,55 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
     assert found[0]["evidence"] == results[1][0]["evidence"]
 
 
-def test_an_error_in_one_job_leaves_the_others_results(tmp_path: Path) -> None:
-    bad = replace(TRAINING, data="no-such-data").job()
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_an_error_in_one_job_does_not_keep_others_from_being_done(tmp_path: Path, at_once: int) -> None:
+    bad, good = replace(TRAINING, data="no-such-data").job(), TRAINING.but(method="non-invariant").job()
     store = Store(tmp_path)
-    with pytest.raises(lila.DataError):
-        run_jobs([TRAINING.job(), bad], store, 1, None, "cpu", lambda *_: None)
-    assert store.missing([TRAINING.job(), bad]) == [bad]
+    with pytest.raises(JobError, match=rf"1 of 2 jobs failed. job {bad.key}: .*no-such-data"):
+        run_jobs([bad, good], store, at_once, None, "cpu", lambda *_: None)
+    assert store.missing([bad, good]) == [bad]
+
+
+def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    store, job = Store(tmp_path), TRAINING.job()
+    with store.claimed(job) as scratch:
+        assert scratch is not None
+        assert do(job, store, None, "cpu") == 0
+        assert store.missing([job]) == [job]
+    with store.claimed(job) as again:
+        assert again == scratch
+
+
+def test_interrupted_side_by_side_all_end_with_their_checkpoints(tmp_path: Path) -> None:
+    """More jobs than processes, none of which is begun after SIGTERM; the process ends with all of its own."""
+    code = f"""
+from pathlib import Path
+from test_runner import TRAINING
+from lila.experiments.runner import run_jobs
+from lila.experiments.store import Store
+jobs = [TRAINING.but(epochs=100_000, seed=seed).job() for seed in range(5)]
+run_jobs(jobs, Store(Path({str(tmp_path)!r})), 2, None, "cpu", lambda *_: None)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(f"if __name__ == '__main__':\n    exec({code!r})\n")
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    process = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"PYTHONPATH": path})
+    folder = tmp_path / "unfinished"
+    until(lambda: len(list(folder.glob("*/checkpoint.safetensors"))) == 2)
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert len([path for path in folder.iterdir() if path.is_dir()]) == 2
+    for checkpoint in folder.glob("*/checkpoint.safetensors"):
+        assert read_checkpoint(checkpoint.parent)[1] > 0
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(script) in (p.info["cmdline"] or [])]
+
+
+def until(met: Callable[[], bool], seconds: float = 90) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_images_are_kept_with_a_result(tmp_path: Path) -> None:
@@ -175,7 +225,7 @@ class TestCommand:
         assert second.err.count(" s: ") == len(jobs) - ones
         assert "Claim" in second.out
         if ones < len(jobs):
-            assert f"{len(jobs) - ones} jobs of other parts are not there yet" in first.err
+            assert f"{len(jobs) - ones} jobs of others are not there yet" in first.err
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -18,6 +18,8 @@ from lila.experiments.experiment import Scale
 from lila.experiments.output import Outcome
 from lila.experiments.sheets import sheets
 from lila.report import Sheet, sheet_of_folder, write_report
+from lila.report.sheet import command
+from lila.runs import read_task
 from made_up import made_up
 
 CHROMIUM = next((path for path in map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser")) if path.exists()), None)
@@ -63,12 +65,14 @@ def turned(sheet: Sheet, degrees: float) -> Sheet:
 
 
 def test_the_sentence_says_what_was_learned(runs: list[Path]) -> None:
-    sheet = sheet_of_folder(runs[0])
-    assert turned(sheet, 87).sentence() == (
-        "What leaves the label unchanged, as learned by lila: rotation by ±87.0°; nothing else does."
+    by_evidence, by_loss, plain = map(sheet_of_folder, runs)
+    learned = "By the evidence, what leaves the label unchanged is rotation by ±87.0° and nothing else."
+    assert turned(by_evidence, 87).sentence() == learned
+    assert turned(by_evidence, 0).sentence() == "By the evidence, what leaves the label unchanged is nothing."
+    assert (
+        turned(by_loss, 87).sentence().startswith("The training loss ended with rotation by ±87.0° and nothing else;")
     )
-    assert "no transformation leaves it unchanged" in turned(sheet, 0).sentence()
-    assert "has no ranges" in sheet_of_folder(runs[2]).sentence()
+    assert "it has no ranges" in plain.sentence()
 
 
 def test_it_holds_what_a_reader_needs(report: Path, runs: list[Path]) -> None:
@@ -87,8 +91,20 @@ def test_the_command_trains_the_same_run_again(runs: list[Path], lila: Lila, tmp
     done = lila(*sheet.again.split()[1:], "--out", tmp_path / "again", "--progress", "silent")
     assert done.returncode == 0, done.stderr
     again = sheet_of_folder(tmp_path / "again")
+    assert again.again == sheet.again
     assert again.evidence == pytest.approx(sheet.evidence, rel=1e-5)
     assert again.settings == sheet.settings
+
+
+def test_the_command_names_everything_that_a_preset_would_choose(runs: list[Path]) -> None:
+    task, run = read_task(runs[0]), lila.load(runs[0])
+    all_images = replace(
+        task, recipe=replace(task.recipe, subset=None, size=(8, 9)), data_dir="/my data", examples=(5000, 1)
+    )
+    told = command(all_images, replace(run.settings, memory="4 GiB", subset=30))
+    for part in ("--subset 5000", "--gradient-subset 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
+        assert part in told
+    assert "None" not in told
 
 
 def test_nothing_comes_from_outside(report: Path) -> None:
@@ -101,7 +117,8 @@ def test_nothing_comes_from_outside(report: Path) -> None:
 
 
 def test_what_a_user_named_is_text_and_not_markup(runs: list[Path], tmp_path: Path) -> None:
-    sheet = replace(sheet_of_folder(runs[0]), title="<script>alert(1)</script>", settings={"method": "<b>lila</b>"})
+    settings = {"method": "lila", "data": "<b>lila</b>"}
+    sheet = replace(sheet_of_folder(runs[0]), title="<script>alert(1)</script>", settings=settings)
     write_report([sheet, sheet], tmp_path / "r.html", title="<i>")
     text = (tmp_path / "r.html").read_text()
     assert "<script>alert" not in text
@@ -115,7 +132,7 @@ def test_a_run_whose_data_has_gone_is_shown_without_images(
     def gone(*_: Any) -> Any:
         raise lila.DataError("it is not there")
 
-    monkeypatch.setattr("lila.report.sheet.read_source", gone)
+    monkeypatch.setattr("lila.runs.read_source", gone)
     write_report([sheet_of_folder(runs[0])], tmp_path / "r.html")
     assert "Move through" not in (tmp_path / "r.html").read_text()
 
@@ -240,6 +257,15 @@ def test_every_picture_has_a_text(browser: Any, report: Path) -> None:
     shown = Shown(browser, report)
     assert shown.page.evaluate("[...document.images].every(image => image.alt && image.naturalWidth > 0)")
     assert shown.page.evaluate("[...document.querySelectorAll('svg')].every(e => e.getAttribute('aria-label'))")
+
+
+def test_the_report_of_a_large_experiment_shows_some_runs_and_says_so(tmp_path: Path) -> None:
+    outcome = experiment_outcome("accuracy")
+    shown = sheets(outcome)
+    assert len(shown) == 12
+    assert all("lila" in sheet.title for sheet in shown)
+    write_report(shown[:2], tmp_path / "r.html", "accuracy", outcome)
+    assert "2 of its 75 runs, all with seed 0." in (tmp_path / "r.html").read_text()
 
 
 def test_the_report_of_an_experiment_opens(browser: Any, tmp_path: Path) -> None:

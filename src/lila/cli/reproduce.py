@@ -91,19 +91,23 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     scale = Scale(arguments.scale)
     seeds = arguments.seeds or (experiment.small_seeds if scale is Scale.SMALL else experiment.paper_seeds)
     folder = arguments.out or Path("results") / scale.value
-    store, shard = Store(folder / "jobs"), arguments.shard or Shard()
+    where = device(arguments.device)
+    jobs_folder = folder / "jobs" / f"timed-on-{where.replace(':', '-')}" if experiment.alone else folder / "jobs"
+    store, shard = Store(jobs_folder), arguments.shard or Shard()
     jobs = experiment.jobs(scale, seeds)
     labels = {job: ", ".join(map(str, cell)) for cell, job in jobs.items()}
 
     def tell(job: "Job", done: int, of: int, seconds: float) -> None:
         note(arguments, f"{experiment.name}: {done} of {of} in {seconds:.0f} s: {labels[job]}")
 
+    if experiment.alone and shard.count > 1:
+        raise ArgumentError(f"{experiment.name} compares times, so one machine has to do all of it: leave --shard out.")
     mine = [job for job in jobs.values() if job in shard]
     at_once = 1 if experiment.alone else arguments.jobs
-    run_jobs(mine, store, at_once, arguments.data_dir, device(arguments.device), tell)
+    run_jobs(mine, store, at_once, arguments.data_dir, where, tell)
     left = store.missing(jobs.values())
     if left:
-        note(arguments, f"{experiment.name}: this part is done; {len(left)} jobs of other parts are not there yet.")
+        note(arguments, f"{experiment.name}: this part is done; {len(left)} jobs of others are not there yet.")
         return None
     outcome = conclude(experiment, scale, seeds, jobs, store)
     write(outcome, folder / experiment.name)

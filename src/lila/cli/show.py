@@ -40,24 +40,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
     """Draw a run; with the true ranges and some images if it is known what it was made from."""
-    from lila.data.task import read_source
-    from lila.data.transformed import true_ranges
     from lila.errors import DataError
-    from lila.noise import Draw
     from lila.plots import draw_run
 
     if task is None:
         draw_run(run, path)
         return
-    truth = None if task.recipe.transform == "original" else true_ranges(task.recipe.transform, task.shape)
     try:
-        train = read_source(task.recipe, task.folder()).train
-        images = task.scaling(train.images(Draw(task.recipe.seed).subset(len(train), min(_IMAGES, len(train)))))
+        images = task.some_images(_IMAGES)
     except DataError as error:
         print(f"lila: drawn without images, as the data is not there any more: {error}", file=sys.stderr)
-        draw_run(run, path, truth)
+        draw_run(run, path, task.truth())
         return
-    draw_run(run, path, truth, images, task.scaling.undo)
+    draw_run(run, path, task.truth(), images, task.scaling.undo)
 
 
 def record(run: "Run") -> dict[str, Any]:

@@ -17,7 +17,7 @@ Indices: r groups, i and j the eigenvalues of the two factors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -32,6 +32,10 @@ from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError, NumericalError
 from lila.memory import available_bytes, readable_bytes
+from lila.ranks import Ranks
+
+Eigen = tuple[Tensor, Tensor]
+"""Eigenvalues (r, d) and eigenvectors (r, d, d)."""
 
 _COPIES = 6  # of the factors: their sum, a batch's part, eigenvectors, cotangent, and what decomposing takes
 
@@ -45,18 +49,30 @@ class KronBlock:
         A: sum over positions of a a', shape (r, d, d).
         G: sum over positions and columns of g g', shape (r, o, o).
         positions: M, the number of positions summed over.
+        known: eigenvalues and eigenvectors of A / M and of G, if somebody has computed them already.
     """
 
     layer: Layer
     A: Tensor
     G: Tensor
     positions: float
+    known: tuple[Eigen, Eigen] | None = None
 
     @cached_property
-    def eigen(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    def eigen(self) -> tuple[Eigen, Eigen]:
         """Eigenvalues and eigenvectors of A / M and of G."""
+        A, G = self.factors
+        return self.known or (self.decompose(A), self.decompose(G))
+
+    @property
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """A / M and G, whose Kronecker product is the curvature."""
+        return self.A / max(self.positions, 1.0), self.G
+
+    def decompose(self, factor: Tensor) -> Eigen:
+        """Eigenvalues and eigenvectors of a factor."""
         try:
-            return eigh(self.A / max(self.positions, 1.0)), eigh(self.G)
+            return eigh(factor)
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             raise NumericalError(
                 f"The factors of layer {self.layer.name!r} could not be decomposed, not even in float64: {error} Lower "
@@ -150,6 +166,32 @@ class Kron(Structure):
             tuple(KronBlock(b.layer, b.A * factor, b.G * factor, b.positions * factor) for b in self.blocks)
         )
 
+    def over_all(self, ranks: Ranks) -> Self:
+        positions = self.blocks[0].A.new_tensor([block.positions for block in self.blocks], dtype=torch.float64)
+        ranks.sum_([positions, *self.parts().values()])
+        return type(self)(
+            tuple(replace(b, positions=float(m)) for b, m in zip(self.blocks, positions.tolist(), strict=True))
+        )
+
+    def decomposed(self, ranks: Ranks) -> Self:
+        """Each factor by one process, the costly ones (side cubed) first to whoever has least to do."""
+        if ranks.count == 1:
+            return self
+        factors = [(block, factor) for block in self.blocks for factor in block.factors]
+        owners = _shared_out([factor.shape[0] * factor.shape[1] ** 3 for _, factor in factors], ranks.count)
+        eigen: list[Eigen] = []
+        with ranks.together(factors[0][1].device):
+            for (block, factor), owner in zip(factors, owners, strict=True):
+                mine = owner == ranks.rank
+                eigen.append(
+                    block.decompose(factor) if mine else (torch.empty_like(factor[:, 0]), torch.empty_like(factor))
+                )
+        for rank in range(ranks.count):
+            theirs = [pair for pair, owner in zip(eigen, owners, strict=True) if owner == rank]
+            ranks.send_([tensor for pair in theirs for tensor in pair], source=rank)
+        pairs = zip(eigen[::2], eigen[1::2], strict=True)
+        return type(self)(tuple(replace(b, known=pair) for b, pair in zip(self.blocks, pairs, strict=True)))
+
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
         """Sum over layers and eigenvalues of log(lambda_i mu_j + delta) (eq. kfac_logdet_eig)."""
         return torch.stack([b.eigenvalues(precisions).log().sum(dtype=torch.float64) for b in self.blocks]).sum()
@@ -193,6 +235,15 @@ def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
     """Groups, and the sides of G and A."""
     groups, outputs, inputs = layer.shape
     return (groups, outputs * inputs, 1) if layer.rule.sharing is Sharing.REDUCE else (groups, outputs, inputs)
+
+
+def _shared_out(costs: Sequence[float], count: int) -> list[int]:
+    """Who does what: each piece of work, in order of falling cost, goes to whoever has least to do so far."""
+    loads, owners = [0.0] * count, [0] * len(costs)
+    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
+        owners[i] = loads.index(min(loads))
+        loads[owners[i]] += costs[i]
+    return owners
 
 
 def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:

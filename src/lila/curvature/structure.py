@@ -19,6 +19,7 @@ from torch import Tensor
 from lila.curvature.layers import Layer
 from lila.curvature.tape import Samples, Tape
 from lila.errors import ArgumentError
+from lila.ranks import Ranks
 
 
 class Structure(ABC):
@@ -86,6 +87,15 @@ class Structure(ABC):
     @abstractmethod
     def parts(self) -> Mapping[str, Tensor]:
         """The tensors it consists of, by a name a person can make sense of."""
+
+    def over_all(self, ranks: Ranks) -> Self:
+        """The sum over the examples of all processes; its own tensors are used up for it."""
+        ranks.sum_(list(self.parts().values()))
+        return self
+
+    def decomposed(self, ranks: Ranks) -> Self:
+        """The same with whatever is costly about it done, shared out among processes that all have it."""
+        return self
 
 
 def check_precision(like: Tensor) -> None:

@@ -88,22 +88,26 @@ class Examples:
         """Go through the data set, or the examples with the chosen indices, in checked batches of at most `size`."""
         if size < 1:
             raise ArgumentError(f"A batch holds at least one example, but its size was given as {size}.")
-        indices = torch.arange(self.length) if chosen is None else chosen
-        for index, (x, y) in zip(indices.split(size), self._raw(size, indices), strict=True):
+        return self.parts((torch.arange(self.length) if chosen is None else chosen).split(size))
+
+    def parts(self, indices: Sequence[Tensor]) -> Iterator[Batch]:
+        """Checked batches of the examples with these indices; none for those that are empty."""
+        filled = [index for index in indices if len(index)]
+        for index, (x, y) in zip(filled, self._raw(filled), strict=True):
             batch = Batch(index.to(self.device), x.to(self.device), y.to(self.device))
             _check(batch)
             yield batch
 
-    def _raw(self, size: int, indices: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _raw(self, indices: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         if self.tensors is not None:
             x, y = self.tensors
-            for index in indices.split(size):
+            for index in indices:
                 yield x[index.to(x.device)], y[index.to(y.device)]
             return
         assert self.dataset is not None
-        sampler: Sequence[int] = indices.tolist()
+        sampler = [index.tolist() for index in indices]
         try:
-            for item in DataLoader(self.dataset, batch_size=size, sampler=sampler, **self.loading):
+            for item in DataLoader(self.dataset, batch_sampler=sampler, **self.loading):
                 yield _checked_item(item)
         except DataError as error:
             # From a worker process it arrives with that process's traceback before it.

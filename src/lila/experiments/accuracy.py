@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from lila.experiments import paper
 from lila.experiments.experiment import (
@@ -12,12 +13,16 @@ from lila.experiments.experiment import (
     Verdict,
     accuracies,
     evidences,
+    networks_of,
     over_seeds,
 )
 from lila.experiments.jobs import Job, Result
-from lila.experiments.plans import NETWORKS, VERSIONS, plan
+from lila.experiments.plans import NETWORKS, VERSIONS, plan, seeds_of
 from lila.experiments.tables import Table, spread, standard_error
 from lila.plots.style import COLOURS, new_figure, plain_axes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS = ("non-invariant", "augerino", "lila")
 _TRANSFORMED = VERSIONS[:-1]
@@ -42,15 +47,15 @@ class Accuracy(Experiment):
             (data, model, method, version.value, seed): plan(data, model, scale, method)
             .but(version.value, seed=seed)
             .job()
-            for seed in range(seeds)
             for data, model in NETWORKS[scale]
+            for seed in seeds_of(model, scale, seeds)
             for method in METHODS
             for version in VERSIONS
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
         cells = over_seeds(results)
-        networks = list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
+        networks = networks_of(cells)
         verdicts = [v for data, model in networks for v in _verdicts(data, model, cells)]
         flat = [
             dict(zip(("data", "network", "method", "version", "seed"), cell, strict=True))
@@ -124,7 +129,7 @@ def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list
     return made
 
 
-def _figure(networks: Sequence[tuple[str, str]], cells: Mapping[Cell, list[Result]]):  # type: ignore[no-untyped-def]
+def _figure(networks: Sequence[tuple[str, str]], cells: Mapping[Cell, list[Result]]) -> "Figure":
     figure = new_figure(3.2 * len(networks), 3.2)
     for axes, (data, model) in zip(figure.subplots(1, len(networks), squeeze=False)[0], networks, strict=True):
         for i, method in enumerate(METHODS):

@@ -11,7 +11,8 @@ from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
 
-_INVERSE_LR = 5  # times that of eta, as 1 / range starts at 10 and has a long way to go
+_INVERSE_LR = {Scale.SMALL: 5, Scale.PAPER: 1}
+"""Times the learning rates of eta: 1 / range starts at 10 and has a long way to go in a few steps."""
 
 
 class AugerinoParameterisation(Comparison):
@@ -29,9 +30,9 @@ class AugerinoParameterisation(Comparison):
         made = {}
         for label, method in (("lila", "lila"), ("Augerino", "augerino")):
             base = plan("mnist", "mlp", scale, method).but("partially-rotated")
-            quick = base.settings.eta_lr * _INVERSE_LR
+            rates = {name: _INVERSE_LR[scale] * getattr(base.settings, name) for name in ("eta_lr", "eta_lr_end")}
             made[f"{label}, eta"] = base
-            made[f"{label}, 1 / eta"] = replace(base.but(eta_lr=quick), parameterisation="inverse")
+            made[f"{label}, 1 / eta"] = replace(base.but(**rates), parameterisation="inverse")
         return made
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:

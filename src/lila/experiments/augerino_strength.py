@@ -30,7 +30,7 @@ class AugerinoStrength(Comparison):
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         rotations = {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}
-        off = {label: abs(value - pi / 2) for label, value in rotations.items()}
+        off = {label: mean(abs(r - pi / 2) for r in learned(of_label, "rotation")) for label, of_label in runs.items()}
         rivals = [rotations[f"Augerino, {x}"] for x in STRENGTHS]
         told = ", ".join(f"{label} {value:.2f}" for label, value in rotations.items())
         return [

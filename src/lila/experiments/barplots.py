@@ -1,13 +1,13 @@
 """Learned ranges as bars, and images under the learned distribution, per data set and network."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lila.augment.families import Affine2d
-from lila.data.task import Scaling
 from lila.data.transformed import true_ranges
-from lila.experiments.experiment import Cell, Scale, Summary, over_seeds
-from lila.experiments.images import pictures
+from lila.experiments.experiment import Cell, Scale, Summary, networks_of, over_seeds
+from lila.experiments.images import pictures, scaling
 from lila.experiments.jobs import Result
 from lila.experiments.plans import VERSIONS
 from lila.experiments.trajectories import Trajectories
@@ -29,30 +29,26 @@ class Barplots(Trajectories):
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
         summary = super().summarise(results, scale)
         cells = over_seeds(results)
-        networks = list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
         rows = [
             dict(zip(("data", "network", "version", "seed"), cell, strict=True)) | result["ranges"]
             for cell, result in results.items()
         ]
-        figures = {
-            f"{data}-{model}": (lambda data=data, model=model: _figure(data, model, cells)) for data, model in networks
-        }
+        figures = {f"{data}-{model}": partial(_figure, data, model, cells) for data, model in networks_of(cells)}
         return Summary(summary.tables, summary.verdicts, figures, rows)
 
 
 def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figure":
-    versions = [version for version in VERSIONS if (data, model, version.value) in cells]
-    figure = new_figure(2.9 * len(versions), 4.6)
-    for part, version in zip(figure.subfigures(1, len(versions), squeeze=False)[0], versions, strict=True):
+    figure = new_figure(2.9 * len(VERSIONS), 4.6)
+    for part, version in zip(figure.subfigures(1, len(VERSIONS), squeeze=False)[0], VERSIONS, strict=True):
         runs = cells[data, model, version.value]
         above, below = part.subfigures(2, 1, height_ratios=(1.4, 1))
         axes = above.subplots()
         plot_ranges(axes, [run["ranges"] for run in runs], true_ranges(version, tuple(runs[0]["shape"])))
         axes.set_title(version.value, fontsize=11, loc="left")
-        if version is versions[0]:
+        if version is VERSIONS[0]:
             axes.set_ylabel("range")
-        scaling = Scaling(*map(tuple, runs[0]["scaling"].values()))
+        scale = scaling(runs[0])
         augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
         rows = below.subplots(_IMAGES, _SAMPLES + 1, squeeze=False)
-        plot_samples(rows.tolist(), augmentation, scaling(pictures(runs[0])), scaling.undo)
+        plot_samples(rows.tolist(), augmentation, scale(pictures(runs[0])), scale.undo)
     return figure

@@ -91,11 +91,14 @@ def _figure_of(runs: Mapping[str, list[Result]], version: str) -> "Callable[[], 
     def draw() -> "Figure":
         figure = new_figure(3.3 * len(shown) + 0.8, 3.2)
         columns: Sequence[str] = list(shown)
-        all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        all_axes = figure.subplots(1, len(shown), squeeze=False)[0]
+        truth = true_ranges(version, tuple(shown[columns[0]][0]["shape"]))
+        reached = [size for runs in shown.values() for sizes in runs[0]["history"]["ranges"].values() for size in sizes]
+        top = 1.05 * max(*reached, *truth.values(), 0.1)
         for axes, label in zip(all_axes, columns, strict=True):
             first = shown[label][0]
             last = label == columns[-1]
-            plot_trajectories(axes, records(first), true_ranges(version, tuple(first["shape"])), labels=last)
+            plot_trajectories(axes, records(first), truth, labels=last, top=top)
             axes.set_title(label, fontsize=11, loc="left")
             if label != columns[0]:
                 axes.set_ylabel("")

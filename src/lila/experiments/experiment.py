@@ -97,6 +97,11 @@ def over_seeds(results: Mapping[Cell, Result]) -> dict[Cell, list[Result]]:
     return together
 
 
+def networks_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """The data sets and networks of cells that begin with these, each once."""
+    return list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
+
+
 def accuracies(results: Iterable[Result]) -> list[float]:
     """Test accuracies in percent."""
     return [100 * result["test"]["accuracy"] for result in results]

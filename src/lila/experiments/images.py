@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lila.augment.families import Affine2d
 from lila.data.examples import Examples
-from lila.data.task import Recipe, load_data
+from lila.data.task import Recipe, Scaling, load_data
 from lila.experiments.jobs import Job, Result, Surroundings
 from lila.models.registry import make_model
 from lila.training.checkpoint import CHECKPOINT
@@ -49,6 +49,8 @@ class Training:
     def job(self) -> Job:
         """The job that trains it."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in _NOT_OF_THE_RESULT}
+        if self.subset is not None and (settings["subset"] or 0) >= self.subset:
+            settings["subset"] = None  # of a gradient, which cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
         augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}
@@ -84,6 +86,11 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
         "scaling": asdict(task.scaling),
         "pictures": coded,
     }
+
+
+def scaling(result: Result) -> Scaling:
+    """Of the pixels of a job's images."""
+    return Scaling(*(tuple(result["scaling"][name]) for name in ("mean", "std")))
 
 
 def pictures(result: Result) -> Tensor:

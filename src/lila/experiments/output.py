@@ -37,10 +37,10 @@ class Outcome:
         """The command that makes it."""
         return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}"
 
-    @property
-    def held(self) -> bool:
-        """Whether all claims held."""
-        return all(verdict.held for verdict in self.summary.verdicts)
+    def conclusion(self) -> str:
+        """Whether the claims held, in a sentence."""
+        held, of = sum(verdict.held for verdict in self.summary.verdicts), len(self.summary.verdicts)
+        return "All claims held at this scale." if held == of else f"{held} of {of} claims held at this scale."
 
     def cost(self) -> str:
         """What the results took."""
@@ -51,7 +51,7 @@ class Outcome:
         used = " or ".join(f"{count} thread{'s' if count > 1 else ''}" for count in threads)
         typical = median(made["seconds"] for made in all_made)
         return (
-            f"{len(all_made)} runs, {seconds / 60:.0f} minutes in all, {typical:.0f} s the median run "
+            f"{len(all_made)} runs, {seconds / 60:.0f} minutes one after the other, {typical:.0f} s the median run "
             f"({used}; {'; '.join(where)})"
         )
 
@@ -73,11 +73,11 @@ def write(outcome: Outcome, folder: Path) -> None:
                 figure.savefig(temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
         pictures.append(name)
     with replaced(folder / "README.md") as temporary:
-        temporary.write_text(page(outcome, pictures))
+        temporary.write_text(page(outcome, pictures), encoding="utf-8")
     with replaced(folder / "data.json") as temporary:
         temporary.write_text(json.dumps(rounded(record(outcome)), separators=(",", ":")) + "\n")
     with replaced(folder / "data.csv") as temporary:
-        temporary.write_text(as_csv(rounded(list(outcome.summary.rows), 5)))
+        temporary.write_text(as_csv(rounded(list(outcome.summary.rows), 5)), encoding="utf-8")
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def text(outcome: Outcome) -> str:
     lines = [experiment.title, "", f"Claim: {experiment.claim}", f"Reproduced if {experiment.reproduced_if}.", ""]
     lines += [part for table in summary.tables for part in (table.text(), "")]
     lines += [f"{'held    ' if v.held else 'NOT held'}  {v.claim}: {v.found}" for v in summary.verdicts]
-    lines += ["", *summary.remarks, outcome.cost()]
+    lines += ["", outcome.conclusion(), *summary.remarks, outcome.cost()]
     return "\n".join(lines)
 
 
@@ -118,6 +118,7 @@ def page(outcome: Outcome, pictures: Sequence[str]) -> str:
         f"**Claim.** {experiment.claim}",
         f"**Reproduced** if {experiment.reproduced_if}.",
         "\n".join(["| held | claim | found |", "|---|---|---|", *verdicts]),
+        outcome.conclusion(),
         *(table.markdown() for table in summary.tables),
         *(f"![{experiment.title}: {name}]({name}.png)" for name in pictures),
         *summary.remarks,

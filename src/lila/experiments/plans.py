@@ -47,8 +47,6 @@ _COLOUR: dict[str, Any] = _STEEP | {
     "lr": 0.1,
     "lr_end": 1e-6,
     "hyper_every": 2,
-    "passes": "sampled",
-    "probes": 1,
 }
 _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
     "mlp": (
@@ -69,6 +67,11 @@ _BY_LOSS: dict[bool, dict[str, Any]] = {
 }
 """The paper's learning rates of eta, for grey and for colour images. Methods that learn eta by the loss keep them at
 the small scale too: they step it with every batch, so that there are hundreds of steps."""
+
+
+def seeds_of(model: str, scale: Scale, seeds: int) -> range:
+    """The seeds of a network, of so many asked for; at the small scale one for all but the MLP, which is cheap."""
+    return range(seeds if scale is Scale.PAPER or model == "mlp" else 1)
 
 
 def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lila.augment.families import Affine2d
-from lila.data.task import Scaling
 from lila.data.transformed import VersionName, true_ranges
 from lila.experiments.experiment import records
-from lila.experiments.images import pictures
+from lila.experiments.images import pictures, scaling
 from lila.experiments.output import Outcome
 from lila.report.sheet import Sheet
 
@@ -16,19 +15,23 @@ _VERSIONS = ("lila", "torch", "python")
 
 
 def sheets(outcome: Outcome) -> list[Sheet]:
-    """Runs of the first seed that learned ranges of images."""
-    made: list[Sheet] = []
-    for cell, content in outcome.contents.items():
-        if cell[-1] == 0 and content["work"] == "images" and content["result"]["ranges"] and len(made) < _MOST:
-            made.append(_sheet(", ".join(map(str, cell[:-1])), content))
-    return made
+    """Runs of the first seed that learned ranges of images; those by the evidence if that would be too many."""
+    shown = {
+        cell: content
+        for cell, content in outcome.contents.items()
+        if cell[-1] == 0 and content["work"] == "images" and content["result"]["ranges"]
+    }
+    if len(shown) > _MOST:
+        by_evidence = {c: x for c, x in shown.items() if x["arguments"]["settings"]["method"] == "lila"}
+        shown = dict(list(by_evidence.items())[:_MOST])
+    return [_sheet(", ".join(map(str, cell[:-1])), content) for cell, content in shown.items()]
 
 
 def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
     arguments, result = content["arguments"], content["result"]
     recipe = arguments["recipe"]
     shape = tuple(result["shape"])
-    scaling = Scaling(*map(tuple, result["scaling"].values()))
+    scale = scaling(result)
     made_from = {"data": recipe["source"], "version": recipe["transform"], "network": arguments["model"]}
     known = recipe["transform"] != VersionName.ORIGINAL
     return Sheet(
@@ -42,6 +45,6 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
         {name: content["made"][name] for name in _VERSIONS},
         None,
         true_ranges(recipe["transform"], shape) if known else None,
-        scaling(pictures(result)[:3]),
-        scaling,
+        scale(pictures(result)[:3]),
+        scale,
     )

@@ -1,7 +1,9 @@
 """A folder of results, a file per job, that several processes and machines may share."""
 
+import fcntl
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,19 @@ class Store:
         """The file of a job's result."""
         return self.folder / f"{job.key}.json"
 
-    def scratch(self, job: Job) -> Path:
-        """A folder for what a job needs to go on after an interruption."""
-        return self.folder / "unfinished" / job.key
+    @contextmanager
+    def claimed(self, job: Job) -> Iterator[Path | None]:
+        """A folder for what a job needs to go on after an interruption; None while another process is at it."""
+        folder = self.folder / "unfinished"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{job.key}.lock").open("w") as lock:  # given up by the system when its process ends
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield None
+                return
+            yield folder / job.key
+            Path(lock.name).unlink(missing_ok=True)
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """Those without a result, each once, in order."""

@@ -21,12 +21,12 @@ _METHODS: dict[str, dict[str, Any]] = {
     "non-invariant": {"method": "non-invariant"},
     "augerino": {"method": "augerino"},
     "lila, exact": {"passes": "exact"},
-    "lila, empirical Fisher": {"curvature": "ef"},
+    "lila, empirical Fisher": {"passes": "exact", "curvature": "ef"},
     "lila, probed": {"passes": "probed"},
     "lila, sampled": {"passes": "sampled"},
 }
 _IMAGES = {Scale.SMALL: 1000, Scale.PAPER: None}
-_SETTINGS: dict[str, Any] = {"epochs": 6, "burn_in": 1, "samples": 11, "subset": None}
+_SETTINGS: dict[str, Any] = {"epochs": 6, "burn_in": 1, "hyper_every": 1, "samples": 11}
 
 
 class Timing(Experiment):
@@ -74,11 +74,16 @@ def _short(training: Training, scale: Scale) -> Training:
 
 
 def _seconds(runs: list[Result]) -> tuple[float, float | None]:
-    """Of an epoch and of a hyper-step, but for the first epoch."""
-    columns = [run["history"]["seconds"] for run in runs]
-    epoch = median(value for column in columns for value in column["weights"][1:])
-    stepped = runs[0]["history"]["evidence"]["value"][-1] is not None
-    return epoch, median(value for column in columns for value in column["hyper"][1:]) if stepped else None
+    """Of an epoch but the first, and of a hyper-step if there are any."""
+    histories = [run["history"] for run in runs]
+    epochs = [value for history in histories for value in history["seconds"]["weights"][1:]]
+    steps = [
+        seconds
+        for history in histories
+        for seconds, evidence in zip(history["seconds"]["hyper"], history["evidence"]["value"], strict=True)
+        if evidence is not None
+    ]
+    return median(epochs), median(steps) if steps else None
 
 
 def _of_paper(model: str, name: str) -> str:

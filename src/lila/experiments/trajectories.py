@@ -1,14 +1,24 @@
 """Figure 2 and the appendix's like it: the six ranges over training, on five versions of each data set."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import pi
 from typing import TYPE_CHECKING
 
 from lila.augment.families import Affine2d
 from lila.data.transformed import true_ranges
-from lila.experiments.experiment import Cell, Experiment, Scale, Summary, Verdict, learned, over_seeds, records
+from lila.experiments.experiment import (
+    Cell,
+    Experiment,
+    Scale,
+    Summary,
+    Verdict,
+    learned,
+    networks_of,
+    over_seeds,
+    records,
+)
 from lila.experiments.jobs import Job, Result
-from lila.experiments.plans import NETWORKS, VERSIONS, plan
+from lila.experiments.plans import NETWORKS, VERSIONS, plan, seeds_of
 from lila.experiments.tables import Table, spread
 from lila.plots import plot_flow, plot_trajectories
 from lila.plots.style import new_figure
@@ -37,15 +47,15 @@ class Trajectories(Experiment):
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         return {
             (data, model, version.value, seed): plan(data, model, scale).but(version.value, seed=seed).job()
-            for seed in range(seeds)
             for data, model in NETWORKS[scale]
+            for seed in seeds_of(model, scale, seeds)
             for version in VERSIONS
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
         cells = over_seeds(results)
         generators = list(next(iter(results.values()))["ranges"])
-        networks = list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
+        networks = networks_of(cells)
         rows = [
             [data, model, version, *(spread(learned(runs, name)) for name in generators)]
             for (data, model, version), runs in _named(cells)
@@ -74,8 +84,8 @@ def verdict(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> Verdic
     """Whether the ranges of each version were recovered by a network, and nothing else was learned."""
     wrong = []
     for version in VERSIONS[:-1]:
-        runs = cells.get((data, model, version.value), [])
-        for name, truth in true_ranges(version, tuple(runs[0]["shape"])).items() if runs else ():
+        runs = cells[data, model, version.value]
+        for name, truth in true_ranges(version, tuple(runs[0]["shape"])).items():
             values = learned(runs, name)
             value = sum(values) / len(values)
             if not _right(value, truth):
@@ -94,19 +104,18 @@ def _named(cells: Mapping[Cell, list[Result]]) -> list[tuple[tuple[str, str, str
     return [((str(cell[0]), str(cell[1]), str(cell[2])), runs) for cell, runs in cells.items()]
 
 
-def _figure_of(data: str, model: str, cells: Mapping[Cell, list[Result]]):  # type: ignore[no-untyped-def]
+def _figure_of(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Callable[[], Figure]":
     def draw() -> "Figure":
-        versions = [version for version in VERSIONS if (data, model, version.value) in cells]
-        figure = new_figure(3.1 * len(versions), 4.2)
-        parts = figure.subfigures(1, len(versions), squeeze=False)[0]
-        for part, version in zip(parts, versions, strict=True):
+        figure = new_figure(3.1 * len(VERSIONS), 4.2)
+        parts = figure.subfigures(1, len(VERSIONS), squeeze=False)[0]
+        for part, version in zip(parts, VERSIONS, strict=True):
             runs = cells[data, model, version.value]
             shape = tuple(runs[0]["shape"])
             rows = part.subplot_mosaic([["ranges", "ranges"], ["flow 0", "flow 1"]], height_ratios=(1.5, 1))
-            last = version is versions[-1]
+            last = version is VERSIONS[-1]
             plot_trajectories(rows["ranges"], records(runs[0]), true_ranges(version, shape), labels=last)
             rows["ranges"].set_title(version.value, fontsize=11, loc="left")
-            if version is not versions[0]:
+            if version is not VERSIONS[0]:
                 rows["ranges"].set_ylabel("")
             augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
             for seed in (0, 1):

@@ -39,7 +39,7 @@ def plot_plane(
     axes.contourf(line, line, shown, levels=20, cmap="RdBu_r", vmin=0, vmax=1, alpha=0.7)
     for label, colour in enumerate(_POINTS):
         points = data[0][data[1] == label]
-        x, y = points.T.numpy()
+        x, y = points.T.cpu().numpy()
         axes.scatter(x, y, s=9, c=colour, edgecolors="white", linewidths=0.3)
     axes.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     empty_axes(axes)

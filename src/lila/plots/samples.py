@@ -30,10 +30,12 @@ def plot_samples(
         show: takes such images back to [0, 1].
         seed: of the transformations.
     """
-    noise = Draw(seed).uniform(torch.arange(len(rows)), (len(rows[0]) - 1, augmentation.noise_dim), images.dtype)
+    images = images[: len(rows)]
+    index = torch.arange(len(images), device=images.device)
+    noise = Draw(seed).uniform(index, (len(rows[0]) - 1, augmentation.noise_dim), images.dtype)
     with torch.no_grad():
-        views = augmentation(images[: len(rows)], noise)
-        shown = show(torch.cat([images[: len(rows), None], views], dim=1).flatten(0, 1)).clamp(0, 1)
-    for i, axes in enumerate(axes for row in rows for axes in row):
+        views = augmentation(images, noise)
+        shown = show(torch.cat([images[:, None], views], dim=1).flatten(0, 1)).clamp(0, 1).cpu()
+    for i, axes in enumerate(axes for row in rows[: len(images)] for axes in row):
         axes.imshow(shown[i].permute(1, 2, 0).numpy(), cmap="gray", vmin=0, vmax=1)
         empty_axes(axes)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#009e73", "#8a9a00", "#cc79a7")
-"""Told apart by colour-blind readers too, and readable on a light and on a dark ground."""
+"""Told apart by colour-blind readers too, as lines on a light and on a dark ground; texts are in `INK`."""
 INK = "#444444"
 
 

@@ -14,6 +14,7 @@ def plot_trajectories(
     history: Sequence[Mapping[str, Any]],
     truth: Mapping[str, float] | None = None,
     labels: bool = True,
+    top: float | None = None,
 ) -> None:
     """Draw the range of each generator over the epochs, and the true ones dashed if they are known.
 
@@ -22,6 +23,7 @@ def plot_trajectories(
         history: of a run.
         truth: the ranges of the data by generator.
         labels: whether to write the generators' names beside the ends of their lines.
+        top: where the vertical axis ends, for pictures side by side; chosen by what is drawn if None.
     """
     epochs = [record["epoch"] for record in history]
     ends: dict[str, float] = {}
@@ -36,7 +38,8 @@ def plot_trajectories(
     for value, which in dashed.items():
         colour = COLOURS[which[0] % len(COLOURS)] if len(which) == 1 else INK
         axes.axhline(value, ls=(0, (4, 3)), lw=1.2, c=colour, alpha=0.7, zorder=2)
-    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])  # lines that rest at zero stay visible
+    top = axes.get_ylim()[1] if top is None else top
+    axes.set_ylim(-0.03 * top, top)  # lines that rest at zero stay visible
     if labels:
         _label_ends(axes, epochs[-1], ends)
     axes.set(xlabel="epoch", ylabel="range (radians, half sides, log-scale)", xlim=_limits(epochs))
@@ -87,10 +90,11 @@ def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Seq
         axes.annotate(
             name,
             (at, ends[name]),
-            xytext=(1.03, (placed - low) / (high - low)),
+            xytext=(1.06, (placed - low) / (high - low)),
             textcoords="axes fraction",
-            color=colours[list(ends).index(name) % len(colours)],
+            color=INK,  # as not every colour of a line is readable as that of a text
             va="center",
             fontsize=9,
             annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colours[list(ends).index(name) % len(colours)], "lw": 1.8},
         )

@@ -48,22 +48,21 @@ def write_report(
     )
     html = environment.get_template("report.html").render(
         title=title or (sheets[0].title if len(sheets) == 1 else "lila: runs side by side"),
-        runs=[_run(i, sheet) for i, sheet in enumerate(sheets)],
+        runs=[_run(sheet) for sheet in sheets],
         compared=_compared(sheets) if len(sheets) > 1 else None,
         experiment=None if outcome is None else _experiment(outcome),
         version=version("lila-torch"),
     )
     with replaced(Path(path)) as temporary:
-        temporary.write_text(html)
+        temporary.write_text(html, encoding="utf-8")
 
 
-def _run(number: int, sheet: Sheet) -> dict[str, Any]:
+def _run(sheet: Sheet) -> dict[str, Any]:
     """What the template shows of a run."""
     readable, shares = sheet.readable, sheet.augmentation.shares
     trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {_told(readable)}"
     terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:.0f} nats"
     return {
-        "id": f"run{number}",
         "title": sheet.title,
         "sentence": sheet.sentence(),
         "ranges": [
@@ -85,7 +84,7 @@ def _run(number: int, sheet: Sheet) -> dict[str, Any]:
 
 
 def _svg(draw: Any, text: str) -> Markup:
-    return Markup(pictures.drawing(draw, 5.6, 3.2, text))  # our own drawing, in which the text is made harmless
+    return Markup(pictures.drawing(draw, 5.6, 3.2, text))  # our own drawing, in which the text is escaped
 
 
 def _truth(sheet: Sheet, name: str) -> str | None:
@@ -136,8 +135,13 @@ def _compared(sheets: Sequence[Sheet]) -> dict[str, Any]:
         for name in dict.fromkeys(name for sheet in sheets for name in sheet.settings)
         if len({str(sheet.settings.get(name)) for sheet in sheets}) > 1
     ]
-    rows += [(name, [str(sheet.settings.get(name, "–")) for sheet in sheets]) for name in differing]
+    rows += [(name, [_setting(sheet, name) for sheet in sheets]) for name in differing]
     return {"titles": [sheet.title for sheet in sheets], "rows": rows}
+
+
+def _setting(sheet: Sheet, name: str) -> str:
+    value = sheet.settings.get(name)
+    return "–" if value is None else str(value)
 
 
 def _score(sheet: Sheet, name: str) -> str:
@@ -157,6 +161,8 @@ def _experiment(outcome: "Outcome") -> dict[str, Any]:
         "remarks": summary.remarks,
         "command": outcome.command,
         "cost": outcome.cost(),
+        "conclusion": outcome.conclusion(),
+        "runs": len(outcome.contents),
     }
 
 

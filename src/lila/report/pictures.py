@@ -3,10 +3,12 @@
 import base64
 import io
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+from markupsafe import escape
 from PIL import Image
 from torch import Tensor
 
@@ -37,8 +39,7 @@ def svg(figure: "Figure", text: str) -> str:
     figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
     element = written.getvalue().decode()
     element = element[element.index("<svg") :].replace(INK, "currentColor").replace(_BLACK, "currentColor")
-    label = text.replace("&", "and").replace('"', "'").replace("<", "below ")
-    return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{label}"', 1)
+    return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{escape(text)}"', 1)
 
 
 def strip(sheet: Sheet, generator: int) -> str:
@@ -71,7 +72,8 @@ def before_and_after(sheet: Sheet) -> str:
 def _tiles(sheet: Sheet, noise: Tensor, gap: int = 0) -> str:
     """Images (rows) under transformations (columns) as a data URL."""
     assert sheet.images is not None
-    views = sheet.augmentation.to(torch.float32)(sheet.images.float(), noise)  # (n, s, c, h, w)
+    augmentation = deepcopy(sheet.augmentation).to("cpu", torch.float32)
+    views = augmentation(sheet.images.float(), noise)  # (n, s, c, h, w)
     shown = sheet.undone(views.flatten(0, 1)).unflatten(0, views.shape[:2])
     opaque = torch.ones_like(shown[:, :, :1])
     shown = torch.cat([shown.expand(-1, -1, 3, -1, -1), opaque], dim=2)

@@ -9,16 +9,20 @@ from typing import Any
 from torch import Tensor
 
 from lila.augment.base import Augmentation
-from lila.data.task import Scaling, read_source
-from lila.data.transformed import VersionName, true_ranges
+from lila.data.task import Scaling
 from lila.errors import DataError
-from lila.noise import Draw
 from lila.runs import RunTask, open_run
+from lila.training.methods import METHODS, By, MethodName
 from lila.training.run import Run, read_result
 from lila.training.settings import Settings
 
 _NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
 _IMAGES = 3
+_SENTENCES = {
+    By.EVIDENCE: "By the evidence, what leaves the label unchanged is {told}.",
+    By.LOSS: "The training loss ended with {told}; it is no measure of what leaves the label unchanged.",
+    By.NOTHING: "The network was trained with what it was given: {told}.",
+}
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,13 @@ class Sheet:
 
     def sentence(self) -> str:
         """What was learned, in a sentence."""
-        method = self.settings["method"]
         if not self.readable:
-            return f"This network ({method}) is not averaged over transformations, so it has no ranges."
+            return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
         shares = self.augmentation.shares
         noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
-        if not noticed:
-            return "The label was found to depend on everything: no transformation leaves it unchanged noticeably."
-        told = _listed([f"{name} by {self.readable[name]}" for name in noticed])
-        rest = "; nothing else does" if len(noticed) < len(shares) else ""
-        return f"What leaves the label unchanged, as learned by {method}: {told}{rest}."
+        told = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
+        rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
+        return _SENTENCES[METHODS[MethodName(self.settings["method"])].eta].format(told=told + rest)
 
     def undone(self, images: Tensor) -> Tensor:
         """Inputs of the network as pictures in [0, 1]."""
@@ -80,13 +81,8 @@ def sheet_of_folder(folder: str | Path) -> Sheet:
     """What there is to tell about a finished run in a folder."""
     folder = Path(folder)
     run, task = open_run(folder)
-    truth, images, scaling = None, None, None
-    if task is not None:
-        scaling, images = task.scaling, _images(task)
-        if task.recipe.transform != VersionName.ORIGINAL:
-            truth = true_ranges(task.recipe.transform, task.shape)
     return Sheet(
-        folder.name,
+        folder.resolve().name,
         run.model.augmentation,
         run.shape,
         run.history,
@@ -95,34 +91,28 @@ def sheet_of_folder(folder: str | Path) -> Sheet:
         _described(run, task),
         read_result(folder).get("versions", {}),
         None if task is None else command(task, run.settings),
-        truth,
-        images,
-        scaling,
+        None if task is None else task.truth(),
+        None if task is None else _images(task),
+        None if task is None else task.scaling,
     )
 
 
 def command(task: RunTask, settings: Settings) -> str:
     """The command that trains a run again."""
-    options: dict[str, Any] = {"--model": task.model}
-    options |= {f"--{name.replace('_', '-')}": value for name, value in _changed(task.recipe).items()}
-    augmentation = {name: value for name, value in task.augmentation.items() if value is not None}
-    options |= {
-        f"--{name}": ",".join(map(str, value)) if isinstance(value, list) else value
-        for name, value in augmentation.items()
-    }
-    named = {"subset": "--gradient-subset"}
-    changed = {name: value for name, value in asdict(settings).items() if value is not None}
-    options |= {named.get(name, f"--{name.replace('_', '-')}"): value for name, value in changed.items()}
-    return " ".join(["lila train", quote(task.recipe.source), *(f"{name} {value}" for name, value in options.items())])
+    recipe = asdict(task.recipe)
+    del recipe["source"], recipe["seed"]  # given, and that of the settings
+    recipe["subset"] = task.examples[0]  # as a preset would choose another number
+    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe | task.augmentation
+    options |= {"gradient_subset" if name == "subset" else name: value for name, value in asdict(settings).items()}
+    given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
+    return " ".join(["lila train", quote(task.recipe.source), *given])
 
 
-def _changed(recipe: Any) -> dict[str, Any]:
-    values = asdict(recipe)
-    size = values.pop("size")
-    if size is not None:
-        values["size"] = f"{size[0]}x{size[1]}"
-    del values["source"], values["seed"]
-    return {name: value for name, value in values.items() if value is not None}
+def _option(value: Any) -> str:
+    """A value as an option takes it: (24, 32) as 24x32, a list with commas."""
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _described(run: Run, task: RunTask | None) -> dict[str, Any]:
@@ -134,10 +124,9 @@ def _described(run: Run, task: RunTask | None) -> dict[str, Any]:
 def _images(task: RunTask) -> Tensor | None:
     """A few images of the training data as they were before they were transformed, None if the data has gone."""
     try:
-        train = read_source(task.recipe, task.folder()).train
+        return task.some_images(_IMAGES)
     except DataError:
         return None
-    return task.scaling(train.images(Draw(task.recipe.seed).subset(len(train), min(_IMAGES, len(train)))))
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -6,12 +6,15 @@ from torch import Tensor
 from lila.data.examples import Data, Examples
 from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
+from lila.ranks import ALONE, Ranks
 
 _BINS = 15
 
 
 @torch.no_grad()
-def evaluate(model: InvariantModel, likelihood: Likelihood, data: Data, batch: int) -> dict[str, float]:
+def evaluate(
+    model: InvariantModel, likelihood: Likelihood, data: Data, batch: int, ranks: Ranks = ALONE
+) -> dict[str, float]:
     """Scores of the invariant network's predictions on a data set, per example.
 
     Returns:
@@ -19,12 +22,15 @@ def evaluate(model: InvariantModel, likelihood: Likelihood, data: Data, batch: i
     """
     was_training = model.training
     model.eval()
-    outputs, targets = [], []
-    for part in Examples(data, next(model.parameters()).device).batches(batch):
-        outputs.append(model(part.x))
-        targets.append(part.y)
+    examples = Examples(data, next(model.parameters()).device)
+    first = next(examples.batches(1))
+    f = model(first.x).new_zeros(len(examples), model(first.x).shape[1])
+    y = first.y.new_zeros(len(examples), *first.y.shape[1:])
+    with ranks.together(f.device):
+        for part in examples.batches(batch, ranks.share(torch.arange(len(examples)))):
+            f[part.index], y[part.index] = model(part.x), part.y
+    ranks.sum_([f, y])  # of which each process has its rows, and zeros elsewhere
     model.train(was_training)
-    f, y = torch.cat(outputs), torch.cat(targets)
     likelihood.check_targets(f.shape[1], y)
     scores = class_scores(f.softmax(1), y) if isinstance(likelihood, Categorical) else {}
     return scores | {"log_likelihood": float(likelihood.log_prob(f, y).mean())}  # from logits, which cannot underflow

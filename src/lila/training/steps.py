@@ -1,6 +1,6 @@
 """The two steps of Algorithm 1: an epoch of the weights, and a step of the hyperparameters on the evidence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
@@ -13,15 +13,19 @@ from lila.evidence import Estimate, Evidence
 from lila.likelihood import Categorical
 from lila.noise import Draw
 from lila.passes import Average
+from lila.ranks import ALONE, Ranks
 from lila.training.methods import By
 from lila.training.settings import Settings
 from lila.training.state import State
 
 
-def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw) -> dict[str, float]:
+def train_epoch(
+    state: State, examples: Examples, settings: Settings, draw: Draw, ranks: Ranks = ALONE
+) -> dict[str, float]:
     """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
 
     A batch's step descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta.
+    Each process takes its share of every batch, and the gradients are summed.
     """
     state.model.train()
     groups = ["weights"]
@@ -29,16 +33,22 @@ def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw
         groups.append("eta")
     state.track(*groups)
     stepping = [state.optimisers[name] for name in groups]
-    total, correct = 0.0, 0
-    for batch in examples.batches(settings.batch_size, draw.permutation(len(examples))):
+    stepped = [p for optimiser in stepping for group in optimiser.param_groups for p in group["params"]]
+    wholes = draw.permutation(len(examples)).split(settings.batch_size)
+    shares = [ranks.share(whole) for whole in wholes]
+    batches = examples.parts(shares)
+    sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)  # of log-likelihoods, and of what was right
+    for whole, share in zip(wholes, shares, strict=True):
         for optimiser in stepping:
             optimiser.zero_grad()
-        for part in _parts(batch, settings.part):
-            outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
-            (-log_likelihood / len(batch.index)).backward()
-            total += float(log_likelihood.detach())
-            if isinstance(state.likelihood, Categorical):
-                correct += int((outputs.argmax(1) == part.y).sum())
+        with ranks.together(sums.device):
+            for part in _parts(next(batches), settings.part) if len(share) else ():
+                outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
+                (-log_likelihood / len(whole)).backward()
+                sums[0] += log_likelihood.detach()
+                if isinstance(state.likelihood, Categorical):
+                    sums[1] += (outputs.argmax(1) == part.y).sum()
+        sum_gradients(stepped, ranks)
         _add_prior_gradient(state, len(examples))
         if settings.how.rewards_eta and "eta" in groups:
             eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
@@ -46,12 +56,25 @@ def train_epoch(state: State, examples: Examples, settings: Settings, draw: Draw
         for optimiser in stepping:
             optimiser.step()
         state.model.augmentation.saturate_()
+    ranks.sum_([sums])
+    total, correct = sums.tolist()
     if not isfinite(total):
         raise NumericalError("The training loss is not finite. Lower the learning rate, or compute in float64.")
     count = len(examples)
     return {"loss": -total / count} | (
         {"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {}
     )
+
+
+def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
+    """Sum the gradients of all processes; a parameter that has none in any of them is left without."""
+    if ranks.count == 1:
+        return
+    present = parameters[0].new_tensor([p.grad is not None for p in parameters])
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    ranks.sum_([present, *gradients])
+    for parameter, gradient, count in zip(parameters, gradients, present.tolist(), strict=True):
+        parameter.grad = gradient if count else None
 
 
 def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings, draw: Draw) -> Estimate | None:

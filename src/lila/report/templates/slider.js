@@ -13,7 +13,9 @@ for (const mover of document.querySelectorAll(".mover")) {
     const share = (2 * frame) / (frames - 1) - 1;
     const draws = Number(select.value) === images.length - 1;
     const text = draws ? `draw ${frame + 1} of ${frames}` : `${share > 0 ? "+" : ""}${share.toFixed(1)} of the range`;
-    mover.querySelector("output").textContent = share === 0 ? "as it is" : text;
+    const told = share === 0 ? "as it is" : text;
+    mover.querySelector("output").textContent = told;
+    slider.setAttribute("aria-valuetext", told);
   };
   slider.addEventListener("input", show);
   select.addEventListener("change", show);

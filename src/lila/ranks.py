@@ -1,0 +1,183 @@
+"""Several processes that work on one run, each on its share of the examples (`torchrun`).
+
+Whatever a pass over the data computes is a sum over examples, so processes agree by adding up: gradients of the
+weights, factors of the curvature, gradients of the hyperparameters. Everything else they all do alike, and every
+process holds the same state. A sum is weighted by nothing but its examples, so shares need not be equal, or not be
+empty. Without a process group there is one process, and nothing here does anything.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from lila.errors import ArgumentError, LilaError
+
+T = TypeVar("T")
+
+BUCKET = 2**26
+"""Bytes that are sent at a time: few large messages, yet no second copy of everything."""
+_NAMING = timedelta(seconds=5)  # to find out which rank is missing
+
+
+class RankError(LilaError):
+    """Another process of the run failed, died or did not answer."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes of a run, seen from one of them.
+
+    Attributes:
+        rank: the number of this one, from 0.
+        count: how many there are.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    def here(cls) -> "Ranks":
+        """Those of the default process group; this process alone if there is none."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return cls()
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes files and tells of progress."""
+        return self.rank == 0
+
+    def share(self, index: Tensor) -> Tensor:
+        """The part of these examples that is this process's: about as many as anyone's."""
+        return index.tensor_split(self.count)[self.rank]
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in as few messages as their types and sizes allow."""
+        if self.count == 1:
+            return
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            self._collective(partial(dist.all_reduce, flat))
+            for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    def send_(self, tensors: Sequence[Tensor], source: int) -> None:
+        """Replace each tensor by that of one process."""
+        if self.count == 1:
+            return
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            self._collective(partial(dist.broadcast, flat, source))
+            for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    def gather(self, value: T) -> list[T]:
+        """What each process gives, by rank."""
+        if self.count == 1:
+            return [value]
+        gathered: list[Any] = [None] * self.count
+        self._collective(lambda: dist.all_gather_object(gathered, value))
+        return gathered
+
+    @contextmanager
+    def together(self, device: torch.device) -> Iterator[None]:
+        """Do something alone that may fail; if it fails in one process it ends in all, with the rank and the reason."""
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:  # told to the others first, who would wait for ever
+            if self.count == 1 or isinstance(error, RankError):
+                raise
+            failure = error
+        if self.count == 1:
+            return
+        failed = torch.tensor([failure is not None], dtype=torch.int32, device=device)
+        self._collective(lambda: dist.all_reduce(failed))
+        if not failed:
+            return
+        reasons = self.gather(None if failure is None else f"{type(failure).__name__}: {failure}")
+        if failure is not None:
+            raise failure
+        told = "; ".join(f"rank {rank} failed: {reason}" for rank, reason in enumerate(reasons) if reason is not None)
+        raise RankError(f"The run ends here, as {told}")
+
+    def check_same(self, what: dict[str, Any]) -> None:
+        """Raise unless all processes were started with the same things, given by name.
+
+        Raises:
+            ArgumentError: they differ; in all processes.
+        """
+        every = self.gather(what)
+        for name in what:
+            values = [other.get(name) for other in every]
+            if any(value != values[0] for value in values):
+                told = ", ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+                raise ArgumentError(
+                    f"The processes of a run must be started alike, but their {name} differ ({told}). Start all with "
+                    "one command, and give each node the same data."
+                )
+
+    def _collective(self, work: Callable[[], Any]) -> None:
+        """Do what takes all processes; say which is missing if it fails."""
+        try:
+            work()
+        except (RuntimeError, ConnectionError) as error:
+            raise RankError(
+                f"Rank {self.rank} could not reach the others: {_missing() or str(error).splitlines()[0]} The last "
+                "checkpoint is whole: go on with `lila resume`, or let torchrun do so (--max-restarts)."
+            ) from error
+
+
+ALONE = Ranks()
+
+
+def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Tensors of one type and device at a time, up to `BUCKET` bytes unless a single one is larger."""
+    kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for tensor in tensors:
+        kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
+    for alike in kinds.values():
+        bucket: list[Tensor] = []
+        for tensor in alike:
+            if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > BUCKET:
+                yield bucket
+                bucket = []
+            bucket.append(tensor)
+        yield bucket
+
+
+def _missing() -> str | None:
+    """Which ranks do not answer, if that can be found out (by gloo, at rank 0)."""
+    if dist.get_backend() != "gloo":
+        return None
+    try:
+        dist.monitored_barrier(timeout=_NAMING, wait_all_ranks=True)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+@contextmanager
+def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
+    """The processes that torchrun started, while they are needed; this one alone if it started none.
+
+    Args:
+        device: "cpu" or "cuda".
+        timeout: after which a process that does not answer ends the run.
+    """
+    if "RANK" not in os.environ or dist.is_initialized():
+        yield Ranks.here()
+        return
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
+    try:
+        yield Ranks.here()
+    finally:
+        dist.destroy_process_group()
