@@ -7,12 +7,14 @@ empty. Without a process group there is one process, and nothing here does anyth
 """
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,7 +26,7 @@ T = TypeVar("T")
 
 BUCKET = 2**26
 """Bytes that are sent at a time: few large messages, yet no second copy of everything."""
-_NAMING = timedelta(seconds=5)  # to find out which rank is missing
+_NAMING = 3.0  # seconds in which ranks that are alive say so
 
 
 class RankError(LilaError):
@@ -131,8 +133,8 @@ class Ranks:
             work()
         except (RuntimeError, ConnectionError) as error:
             raise RankError(
-                f"Rank {self.rank} could not reach the others: {_missing() or str(error).splitlines()[0]} The last "
-                "checkpoint is whole: go on with `lila resume`, or let torchrun do so (--max-restarts)."
+                f"Rank {self.rank} could not reach the others: {_missing(self)} The last checkpoint is whole: go on "
+                "with `lila resume`, or let torchrun do so (--max-restarts)."
             ) from error
 
 
@@ -154,15 +156,16 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-def _missing() -> str | None:
-    """Which ranks do not answer, if that can be found out (by gloo, at rank 0)."""
-    if dist.get_backend() != "gloo":
-        return None
+def _missing(ranks: Ranks) -> str:
+    """Which ranks do not answer: those that write nothing to the store while others wait for them to."""
     try:
-        dist.monitored_barrier(timeout=_NAMING, wait_all_ranks=True)
-    except RuntimeError as error:
-        return str(error).splitlines()[0]
-    return None
+        store = dist.distributed_c10d._get_default_store()
+        store.set(f"lila/alive/{ranks.rank}", "yes")
+        time.sleep(_NAMING)
+        missing = [str(rank) for rank in range(ranks.count) if not store.check([f"lila/alive/{rank}"])]
+    except (RuntimeError, ValueError):  # it lives in a process that may itself be gone
+        return "the process that keeps their addresses is gone."
+    return f"rank {', '.join(missing)} died or did not answer in time." if missing else "the connection was lost."
 
 
 @contextmanager
@@ -179,5 +182,17 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
     try:
         yield Ranks.here()
+        dist.barrier()  # nobody leaves while others may still listen
     finally:
         dist.destroy_process_group()
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once, its output written.
+
+    Threads of gloo may hold tensors for a moment after they are done, and one that lets go while Python winds up aborts
+    the process, by which torchrun takes a finished run for a failed one.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -23,6 +23,8 @@ from lila.likelihood import Categorical, Likelihood
 from lila.memory import peak_bytes
 from lila.noise import Draw
 from lila.prior import GaussianPrior
+from lila.ranks import ALONE, Ranks
+from lila.training.agreement import agreed
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
 from lila.training.interruption import saved_on_interruption
@@ -55,6 +57,8 @@ def fit(
 ) -> Run:
     """Train a network and learn its invariances in one run.
 
+    Inside a process group (torchrun) the processes share the examples and return the same run; the first one writes.
+
     Args:
         net: any network without batch norm; it is trained in place.
         data: a pair of tensors, or a map-style Dataset of (x, y).
@@ -62,7 +66,7 @@ def fit(
         likelihood: of the targets; `Categorical()` if None.
         test: data that is reported on after the last epoch, and never used for anything else.
         folder: where to write checkpoints; nothing is written if None.
-        callbacks: functions that get the record of each epoch.
+        callbacks: functions that get the record of each epoch, in the first process if there are several.
         progress: "live" for a table that is renewed each epoch, "lines" for a line each, "silent", or "auto" for a
             table in a terminal and lines elsewhere.
         device: where to train; the network is moved there. Where the network is if None.
@@ -71,20 +75,24 @@ def fit(
     """
     settings = Settings.from_dict(asdict(settings or Settings()) | changes)
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
+    ranks = agreed(state, settings, data)
     if settings.microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
         trial = _evidence(state, replace(settings, microbatch=1), data)
         by_loss = settings.how.eta is By.LOSS
         microbatch = choose_microbatch(trial, data, settings.memory, settings.batch_size, by_loss)
-        settings = replace(settings, microbatch=microbatch)
+        settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
+    folder = None if folder is None else Path(folder)
     if folder is not None:
-        folder = Path(folder)
-        if (folder / CHECKPOINT).exists():
-            raise ArgumentError(
-                f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
-            )
-        write_description(folder, settings, state.model, state.likelihood)
-    return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
+        with ranks.together(next(net.parameters()).device):
+            if (folder / CHECKPOINT).exists():
+                raise ArgumentError(
+                    f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
+                )
+        if ranks.first:
+            write_description(folder, settings, state.model, state.likelihood)
+    way = choose(ProgressName, progress, "progress")
+    return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
 
 
 def resume(
@@ -118,7 +126,9 @@ def resume(
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
         state.load_tensors(tensors, folder / CHECKPOINT)
-    return _train(state, data, test, folder, tuple(callbacks), choose(ProgressName, progress, "progress"), settings)
+    ranks = agreed(state, settings, data)
+    way = choose(ProgressName, progress, "progress")
+    return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
 
 
 def _train(
@@ -129,14 +139,17 @@ def _train(
     callbacks: tuple[Callback, ...],
     progress: ProgressName,
     settings: Settings,
+    ranks: Ranks,
 ) -> Run:
-    """The loop: train the weights, step the hyperparameters, record, save."""
+    """The loop: train the weights, step the hyperparameters, record, save. The first process writes and tells."""
+    if not ranks.first:
+        folder, callbacks, progress = None, (), ProgressName.SILENT
     examples = Examples(data, next(state.model.parameters()).device)
-    evidence = _evidence(state, settings, data)
+    evidence = _evidence(state, settings, data, ranks)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
-            record = _epoch(state, examples, evidence, data, settings, epoch)
+            record = _epoch(state, examples, evidence, data, settings, epoch, ranks)
             record["readable_ranges"] = dict(state.model.augmentation.readable_ranges(shape))
             state.epoch += 1
             state.history.append(record)
@@ -147,16 +160,16 @@ def _train(
             for callback in (tell, *callbacks):
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
-    at_the_end = _evidence(state, settings, data, at_least=_FINAL_PROBES)
+    at_the_end = _evidence(state, settings, data, ranks, at_least=_FINAL_PROBES)
     final = at_the_end.estimate(data, Draw(settings.seed, 2 * settings.epochs))
-    scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch)
+    scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch, ranks)
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
         run.write_result(folder)
     return run
 
 
-def _evidence(state: State, settings: Settings, data: Data, at_least: int = 1) -> Evidence:
+def _evidence(state: State, settings: Settings, data: Data, ranks: Ranks = ALONE, at_least: int = 1) -> Evidence:
     """The evidence as the settings say, with at least this many probes in its estimate."""
     assert settings.microbatch is not None, "chosen before training"
     probes, gradient_probes = settings.probe_counts(len(Examples(data)))
@@ -172,18 +185,19 @@ def _evidence(state: State, settings: Settings, data: Data, at_least: int = 1) -
         settings.microbatch,
         settings.how.layers,
         settings.how.average,
+        ranks,
     )
 
 
 def _epoch(
-    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Settings, epoch: int
+    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Settings, epoch: int, ranks: Ranks
 ) -> dict[str, Any]:
     """One epoch of the weights and, when it is due, a hyper-step; returns their record."""
     state.set_learning_rates(settings)
     record: dict[str, Any] = {"epoch": epoch + 1}
     started = time.perf_counter()
     try:
-        record |= train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch))
+        record |= train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch), ranks)
         trained = time.perf_counter()
         if epoch >= settings.burn_in and (epoch - settings.burn_in) % settings.hyper_every == 0:
             estimate = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))

@@ -1,0 +1,47 @@
+"""Processes of one run make sure that they were started alike, and begin from the same state."""
+
+import hashlib
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from lila.data.examples import Data, Examples
+from lila.ranks import Ranks
+from lila.training.settings import Settings
+from lila.training.state import State
+
+_COMPARED = 16  # examples by which they find out if they have the same data
+_OWN = ("microbatch", "memory")  # what depends on the machine
+
+
+def agreed(state: State, settings: Settings, data: Data) -> Ranks:
+    """The processes of the run, all with the first one's state.
+
+    Raises:
+        ArgumentError: they were started with different settings or data, or read different checkpoints.
+    """
+    ranks = Ranks.here()
+    if ranks.count > 1:
+        with ranks.together(next(state.model.parameters()).device):
+            mine = started_with(state, settings, data)
+        ranks.check_same(mine)
+        ranks.send_(list(state.tensors().values()), source=0)  # whatever weights each began with
+    return ranks
+
+
+def started_with(state: State, settings: Settings, data: Data) -> dict[str, Any]:
+    """What must be the same in all processes of a run, by name; of the data, its length and a few of its examples."""
+    examples = Examples(data)
+    some = torch.linspace(0, len(examples) - 1, min(len(examples), _COMPARED)).long()
+    digest = hashlib.sha256()
+    for batch in examples.batches(len(some), some):
+        digest.update(batch.x.double().cpu().numpy().tobytes() + batch.y.double().cpu().numpy().tobytes())
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.tensors().items()}
+    return {
+        "settings": {name: value for name, value in asdict(settings).items() if name not in _OWN},
+        "numbers of examples": len(examples),
+        "examples": digest.hexdigest()[:12],
+        "networks": hashlib.sha256(repr(shapes).encode()).hexdigest()[:12],
+        "epochs done": state.epoch,
+    }

@@ -1,0 +1,111 @@
+"""Several real processes over the loopback give what one gives, and end together when one fails."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+def torchrun(processes: int, folder: Path, todo: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    """Start the worker in so many processes."""
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone", *options]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(
+        [*command, str(WORKER), str(folder), json.dumps(todo)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=environment,
+        check=False,
+    )
+
+
+def found(folder: Path, rank: int = 0) -> Any:
+    return json.loads((folder / f"found-{rank}.json").read_text())
+
+
+def assert_same(one: Any, other: Any) -> None:
+    for name in ("evidence", "ranges", "weights", "loss", "test"):
+        assert one[name] == pytest.approx(other[name], rel=1e-8, abs=1e-10), name
+
+
+@pytest.mark.parametrize(
+    "todo",
+    [
+        {},
+        {"settings": {"structure": "diag"}},
+        {"settings": {"structure": "full", "passes": "exact"}},
+        {"settings": {"passes": "sampled", "curvature": "ef"}},
+        {"settings": {"method": "augerino"}},
+        {"settings": {"batch_size": 3}},  # the last batch has two examples, fewer than there are processes
+        {"stream": True},
+    ],
+    ids=["kron", "diag", "full", "sampled", "augerino", "batches smaller than the group", "streamed"],
+)
+def test_one_two_and_four_processes_agree(todo: dict[str, Any], tmp_path: Path) -> None:
+    results = {}
+    for processes in (1, 2, 4):
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        done = torchrun(processes, folder, todo)
+        assert done.returncode == 0, done.stderr
+        results[processes] = [found(folder, rank) for rank in range(processes)]
+    for processes in (2, 4):
+        for result in results[processes]:
+            assert_same(result, results[1][0])
+    assert results[2][0]["weights"] == results[2][1]["weights"]  # to the bit
+
+
+def test_a_run_of_two_goes_on_with_one_and_with_four(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert torchrun(1, whole, {"folder": True}).returncode == 0
+    for processes in (1, 4):
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        stopped = torchrun(2, folder, {"folder": True, "fault": "die", "at": 1, "after": 30})
+        assert stopped.returncode != 0
+        assert not (folder / "found-0.json").exists()
+        assert torchrun(processes, folder, {"folder": True, "resume": True}).returncode == 0
+        assert_same(found(folder), found(whole))
+
+
+def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = torchrun(3, tmp_path, {"folder": True, "fault": "die", "at": 2})
+    assert done.returncode != 0
+    assert time.monotonic() - started < 60
+    root = done.stderr.partition("Root Cause (first observed failure):")[2]
+    assert "rank      : 2 " in root, done.stderr
+    assert "SIGKILL" in root
+
+
+def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = torchrun(2, tmp_path, {"folder": True, "fault": "hang", "at": 1, "timeout": 5})
+    assert done.returncode != 0
+    assert time.monotonic() - started < 90
+    assert "rank 1 died or did not answer in time" in done.stderr, done.stderr
+
+
+def test_bad_data_at_one_rank_ends_all_with_its_reason(tmp_path: Path) -> None:
+    done = torchrun(2, tmp_path, {"nan_at": 1, "other_data": 0})
+    assert done.returncode != 0
+    assert "rank 1 failed: DataError: The input of example 22 contains NaN" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("todo", "reason"),
+    [({"other_data": 5}, "their examples differ"), ({"other_seed": True}, "their settings differ")],
+)
+def test_processes_that_were_started_differently_refuse(tmp_path: Path, todo: dict[str, Any], reason: str) -> None:
+    done = torchrun(2, tmp_path, todo)
+    assert done.returncode != 0
+    assert done.stderr.count(reason) >= 2  # each says so

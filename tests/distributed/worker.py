@@ -1,0 +1,111 @@
+"""What each process of a test does; started by torchrun. Arguments: a folder, and what to do, as JSON."""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import lila
+from lila.ranks import Ranks, leave, process_group
+
+N = 23  # which neither two nor four processes share evenly
+
+
+class Rotated(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
+    """Examples that are read one by one; it keeps count of which."""
+
+    def __init__(self, data: tuple[Tensor, Tensor]) -> None:
+        self.data, self.read = data, set[int]()
+
+    def __len__(self) -> int:
+        return len(self.data[0])
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        self.read.add(i)
+        return self.data[0][i], self.data[1][i]
+
+
+def examples(seed: int = 0, count: int = N) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 2, generator=generator, dtype=torch.float64)
+    return x, (x.norm(dim=1) > 1.2).long()
+
+
+def network(seed: int) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 2)).double()
+
+
+def main() -> None:
+    folder, todo = Path(sys.argv[1]), json.loads(sys.argv[2])
+    with process_group("cpu", timedelta(seconds=todo.get("timeout", 60))) as ranks:
+        torch.set_num_threads(1)
+        settings: dict[str, Any] = {
+            "epochs": 4,
+            "batch_size": 5,
+            "burn_in": 1,
+            "samples": 3,
+            "microbatch": 2,
+            "lr": 0.05,
+        }
+        settings |= {"precision": 0.1, "checkpoint_every": 1, **todo.get("settings", {})}
+        data: Any = Rotated(examples()) if todo.get("stream") else examples(todo.get("other_data", 0) * ranks.rank)
+        if todo.get("other_seed"):
+            settings["seed"] = ranks.rank
+        augmentation = lila.Rotation2d(init=0.3)
+        arguments: dict[str, Any] = {"test": examples(1), "progress": "silent", "callbacks": [fault(todo, ranks)]}
+        run_folder = folder / "run" if todo.get("folder") else None
+        if todo.get("resume"):
+            run = lila.resume(run_folder or folder, network(ranks.rank), data, augmentation, **arguments)
+        else:
+            poison(data, todo, ranks)
+            net = network(ranks.rank)  # the first process's weights are everyone's
+            run = lila.fit(net, data, augmentation, folder=run_folder, **arguments, **settings)
+        found = {
+            "evidence": run.evidence.value,
+            "ranges": dict(run.ranges),
+            "weights": torch.cat([p.flatten() for p in run.model.net.parameters()]).tolist(),
+            "loss": [record["loss"] for record in run.history],
+            "test": run.test,
+            "read": len(data.read) if isinstance(data, Rotated) else None,
+        }
+        (folder / f"found-{ranks.rank}.json").write_text(json.dumps(found))
+
+
+def poison(data: Any, todo: dict[str, Any], ranks: Ranks) -> None:
+    """Spoil an example of one process."""
+    if ranks.rank == todo.get("nan_at"):
+        data[0][N - 1 if ranks.rank else 0, 0] = todo.get("value", float("nan"))
+
+
+def fault(todo: dict[str, Any], ranks: Ranks) -> Any:
+    """Called by the first process after each epoch; others fail by a hook on their own."""
+
+    def die(*_: Any) -> None:
+        if todo.get("once") and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
+            return
+        calls[0] += 1
+        if calls[0] == todo.get("after", 12):
+            os.kill(os.getpid(), signal.SIGKILL) if todo["fault"] == "die" else time.sleep(600)
+
+    calls = [0]
+    if ranks.rank == todo.get("at") and todo.get("fault"):
+        nn.modules.module.register_module_forward_hook(die)
+    return lambda record: None
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:
+        traceback.print_exc()
+        leave(1)
+    leave(0)
