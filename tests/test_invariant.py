@@ -106,3 +106,19 @@ def test_other_errors_of_a_network_are_passed_on() -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(7, 2))
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         lila.InvariantModel(net, lila.Affine2d(), samples=2)(torch.rand(1, 3, 8, 8))
+
+
+def test_in_evaluation_inputs_are_not_moved_on_average() -> None:
+    """With a linear network, symmetric noise shifts nothing, where a few random shifts would."""
+    model = lila.InvariantModel(nn.Identity(), Shift(), samples=3).double().eval()
+    x = torch.randn(5, 2, dtype=torch.float64)
+    torch.testing.assert_close(model(x), x)
+
+
+class Shift(lila.Augmentation):
+    """Points moved by up to one along each axis."""
+
+    noise_dim = 2
+
+    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
+        return x[:, None] + noise

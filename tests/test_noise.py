@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lila import ArgumentError, Draw
-from lila.noise import Stream, philox
+from lila.noise import Stream, balanced_noise, philox
 
 # The published known answers of Philox-4x32-10: counter words, key words, result words.
 KNOWN_ANSWERS = [
@@ -101,3 +101,22 @@ def test_seed_and_epoch_out_of_range_are_refused(draw: dict[str, int]) -> None:
 def test_a_subset_larger_than_the_data_is_refused(count: int) -> None:
     with pytest.raises(ArgumentError, match="between 1 and 10"):
         Draw().subset(10, count)
+
+
+@given(st.integers(1, 100), st.integers(0, 8))
+def test_noise_of_predictions_is_balanced(samples: int, dimensions: int) -> None:
+    """Along each axis the middles of equal parts, each once."""
+    noise = balanced_noise(samples, dimensions)
+    assert noise.shape == (samples, dimensions)
+    middles = (torch.arange(samples, dtype=torch.float64) + 0.5) / samples * 2 - 1
+    torch.testing.assert_close(noise.sort(dim=0).values, middles[:, None].expand(-1, dimensions))
+
+
+@pytest.mark.parametrize("samples", [12, 31, 100])
+def test_noise_of_predictions_is_less_correlated_than_random_noise(samples: int) -> None:
+    def correlation(noise: torch.Tensor) -> float:
+        covariance = noise.mT @ noise / samples
+        return float((covariance - covariance.diag().diag()).square().mean())
+
+    random = [Draw(seed).uniform(torch.zeros(1).long(), (samples, 6), torch.float64)[0] for seed in range(50)]
+    assert correlation(balanced_noise(samples, 6)) < 0.6 * sum(map(correlation, random)) / len(random)

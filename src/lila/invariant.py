@@ -9,7 +9,7 @@ from torch.func import functional_call
 from lila.augment.base import Augmentation
 from lila.choices import check_count
 from lila.errors import ModelError
-from lila.noise import Draw
+from lila.noise import Draw, balanced_noise
 
 
 class InvariantModel(nn.Module):
@@ -17,7 +17,8 @@ class InvariantModel(nn.Module):
 
     Called without noise it behaves as dropout does: in training mode it draws fresh noise from PyTorch's global
     generator, independently for each example; in evaluation mode it uses one fixed set of S noise vectors for every
-    input, so that a prediction depends neither on the other inputs nor on how often it is asked for.
+    input, so that a prediction depends neither on the other inputs nor on how often it is asked for. That set is
+    spread evenly about zero: a few random vectors would, on average, scale or turn all inputs.
 
     Args:
         net: any network without batch norm that maps (batch, *shape) to (batch, outputs).
@@ -91,7 +92,7 @@ class InvariantModel(nn.Module):
 
     def fixed_noise(self, x: Tensor) -> Tensor:
         """The noise of evaluation mode, the same for every input: shape (b, S, k)."""
-        shared = self.draw(Draw(), torch.zeros(1, dtype=torch.int64, device=x.device), x.dtype)
+        shared = balanced_noise(self.samples, self.augmentation.noise_dim).to(x.device, x.dtype)
         return shared.expand(x.shape[0], -1, -1)
 
 

@@ -11,6 +11,7 @@ Address of a word: key = (seed low, seed high), counter = (block + stream, index
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from math import ceil, prod
 
 import torch
@@ -22,6 +23,7 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
+_ARRANGEMENTS = 100  # from which that of predictions is chosen
 _STREAM_SHIFT = 24  # a block number takes the low 24 bits of its word, the stream the high 8
 
 
@@ -33,6 +35,7 @@ class Stream(IntEnum):
     SUBSET = 2
     SHUFFLE = 3
     DATA = 4
+    PREDICTION = 5
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
@@ -106,3 +109,20 @@ class Draw:
 
     def _order(self, size: int, stream: Stream) -> Tensor:
         return self.words(torch.arange(size), (1,), stream)[:, 0].argsort(stable=True)
+
+
+@cache
+def balanced_noise(samples: int, dimensions: int) -> Tensor:
+    """Noise on [-1, 1] that covers the cube evenly, a Latin hypercube.
+
+    Along each axis the values are the middles of S equal parts, so their mean is exactly zero and their spread that of
+    a uniform distribution. Of many random orders along the axes, the one that leaves them least correlated is taken.
+
+    Returns:
+        A float64 tensor of shape (samples, dimensions).
+    """
+    middles = (2 * torch.arange(samples, dtype=torch.float64) + 1) / samples - 1
+    words = Draw().words(torch.arange(_ARRANGEMENTS * dimensions), (samples,), Stream.PREDICTION)
+    noise = middles[words.argsort(dim=1, stable=True)].unflatten(0, (_ARRANGEMENTS, dimensions)).mT  # (a, s, k)
+    correlation = (noise.mT @ noise).triu(diagonal=1).square().sum((1, 2))
+    return noise[correlation.argmin()]

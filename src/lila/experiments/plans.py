@@ -38,7 +38,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
 }
 """Data sets and networks of the paper's tables, by scale."""
 
-_STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.2}
+_STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.1}
 _COLOUR: dict[str, Any] = _STEEP | {
     "epochs": 60,
     "batch_size": 50,
@@ -51,7 +51,7 @@ _COLOUR: dict[str, Any] = _STEEP | {
 _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
     "mlp": (
         1000,
-        _STEEP | {"epochs": 50, "batch_size": 100, "samples": 12, "eta_lr": 0.12, "eta_lr_end": 0.03, "hyper_lr": 0.1},
+        _STEEP | {"epochs": 50, "batch_size": 50, "samples": 12, "eta_lr": 0.12, "eta_lr_end": 0.03, "hyper_lr": 0.05},
     ),
     "cnn": (500, _STEEP | {"epochs": 30, "batch_size": 50, "samples": 6}),
     "resnet-8-8": (500, _COLOUR),
