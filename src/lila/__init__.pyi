@@ -11,6 +11,7 @@ from .models import make_model
 from .noise import Draw
 from .posterior import Posterior
 from .prior import GaussianPrior
+from .ranks import RankError, Ranks
 from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
 from .training.run import Run, load
@@ -44,6 +45,8 @@ __all__ = [
     "ModelError",
     "NumericalError",
     "Posterior",
+    "RankError",
+    "Ranks",
     "Recipe",
     "Rotation2d",
     "Rule",

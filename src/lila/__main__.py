@@ -1,7 +1,13 @@
 """`python -m lila`."""
 
+import os
 import sys
 
 from lila.cli import main
 
-sys.exit(main())
+code = main()
+if "RANK" in os.environ:  # one of several processes, started by torchrun
+    from lila.ranks import leave
+
+    leave(code)
+sys.exit(code)

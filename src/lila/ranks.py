@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from lila.errors import ArgumentError, LilaError
 
@@ -62,22 +63,20 @@ class Ranks:
         return index.tensor_split(self.count)[self.rank]
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes, in as few messages as their types and sizes allow."""
-        if self.count == 1:
-            return
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            self._collective(partial(dist.all_reduce, flat))
-            for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
-                tensor.copy_(part.view_as(tensor))
+        """Replace each tensor by its sum over all processes."""
+        self._exchange(tensors, dist.all_reduce)
 
     def send_(self, tensors: Sequence[Tensor], source: int) -> None:
         """Replace each tensor by that of one process."""
+        self._exchange(tensors, partial(dist.broadcast, src=source))
+
+    def _exchange(self, tensors: Sequence[Tensor], work: Callable[[Tensor], Any]) -> None:
+        """Do something with all tensors, in as few messages as their types and sizes allow."""
         if self.count == 1:
             return
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            self._collective(partial(dist.broadcast, flat, source))
+            self._collective(partial(work, flat))
             for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
                 tensor.copy_(part.view_as(tensor))
 
@@ -179,7 +178,15 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
     if "RANK" not in os.environ or dist.is_initialized():
         yield Ranks.here()
         return
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
+    store, rank, count = next(iter(rendezvous("env://", timeout=timeout)))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # addresses of those that died are still in the store
+    dist.init_process_group(
+        "nccl" if device.startswith("cuda") else "gloo",
+        store=dist.PrefixStore(f"lila/{attempt}", store),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=count,
+        timeout=timeout,
+    )
     try:
         yield Ranks.here()
         dist.barrier()  # nobody leaves while others may still listen

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worker
+
+from lila.ranks import Ranks
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -36,37 +39,42 @@ def assert_same(one: Any, other: Any) -> None:
         assert one[name] == pytest.approx(other[name], rel=1e-8, abs=1e-10), name
 
 
+CASES: dict[str, dict[str, Any]] = {
+    "kron": {},
+    "streamed, batches smaller than the group": {"stream": True, "settings": {"batch_size": 3}},
+    "diag": {"settings": {"structure": "diag"}},
+    "full": {"settings": {"structure": "full", "passes": "exact"}},
+    "sampled": {"settings": {"passes": "sampled", "curvature": "ef"}},
+    "augerino": {"settings": {"method": "augerino"}},
+}
+"""What processes do. The last batch of three examples has two, fewer than there are processes."""
+
+
+@pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize(
-    "todo",
-    [
-        {},
-        {"settings": {"structure": "diag"}},
-        {"settings": {"structure": "full", "passes": "exact"}},
-        {"settings": {"passes": "sampled", "curvature": "ef"}},
-        {"settings": {"method": "augerino"}},
-        {"settings": {"batch_size": 3}},  # the last batch has two examples, fewer than there are processes
-        {"stream": True},
-    ],
-    ids=["kron", "diag", "full", "sampled", "augerino", "batches smaller than the group", "streamed"],
+    "case", [case if i < 2 else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(CASES)]
 )
-def test_one_two_and_four_processes_agree(todo: dict[str, Any], tmp_path: Path) -> None:
-    results = {}
-    for processes in (1, 2, 4):
-        folder = tmp_path / str(processes)
-        folder.mkdir()
-        done = torchrun(processes, folder, todo)
-        assert done.returncode == 0, done.stderr
-        results[processes] = [found(folder, rank) for rank in range(processes)]
-    for processes in (2, 4):
-        for result in results[processes]:
-            assert_same(result, results[1][0])
-    assert results[2][0]["weights"] == results[2][1]["weights"]  # to the bit
+def test_processes_agree_with_one(case: str, processes: int, tmp_path: Path) -> None:
+    alone = worker.found(tmp_path, CASES[case], Ranks())
+    done = torchrun(processes, tmp_path, CASES[case])
+    assert done.returncode == 0, done.stderr
+    results = [found(tmp_path, rank) for rank in range(processes)]
+    for result in results:
+        assert_same(result, alone)
+        assert result["weights"] == results[0]["weights"]  # to the bit
+
+
+def test_a_process_does_not_read_everything(tmp_path: Path) -> None:
+    """Of one epoch and a last estimate it reads its share, and the few by which data and network are checked."""
+    settings = {"epochs": 1, "batch_size": 400, "microbatch": 50, "method": "augerino"}
+    todo = {"stream": True, "count": 400, "settings": settings}
+    assert torchrun(4, tmp_path, todo).returncode == 0
+    for rank in range(4):
+        assert found(tmp_path, rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
 
 
 def test_a_run_of_two_goes_on_with_one_and_with_four(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    assert torchrun(1, whole, {"folder": True}).returncode == 0
+    whole = worker.found(tmp_path, {}, Ranks())
     for processes in (1, 4):
         folder = tmp_path / str(processes)
         folder.mkdir()
@@ -74,7 +82,7 @@ def test_a_run_of_two_goes_on_with_one_and_with_four(tmp_path: Path) -> None:
         assert stopped.returncode != 0
         assert not (folder / "found-0.json").exists()
         assert torchrun(processes, folder, {"folder": True, "resume": True}).returncode == 0
-        assert_same(found(folder), found(whole))
+        assert_same(found(folder), whole)
 
 
 def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:
@@ -93,6 +101,12 @@ def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -
     assert done.returncode != 0
     assert time.monotonic() - started < 90
     assert "rank 1 died or did not answer in time" in done.stderr, done.stderr
+
+
+def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(tmp_path: Path) -> None:
+    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1})
+    assert done.returncode != 0
+    assert done.stderr.count("NumericalError: Epoch 1: The training loss is not finite.") == 2, done.stderr
 
 
 def test_bad_data_at_one_rank_ends_all_with_its_reason(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from lila.ranks import Ranks, leave, process_group
 N = 23  # which neither two nor four processes share evenly
 
 
-class Rotated(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
+class Streamed(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     """Examples that are read one by one; it keeps count of which."""
 
     def __init__(self, data: tuple[Tensor, Tensor]) -> None:
@@ -48,58 +48,53 @@ def main() -> None:
     folder, todo = Path(sys.argv[1]), json.loads(sys.argv[2])
     with process_group("cpu", timedelta(seconds=todo.get("timeout", 60))) as ranks:
         torch.set_num_threads(1)
-        settings: dict[str, Any] = {
-            "epochs": 4,
-            "batch_size": 5,
-            "burn_in": 1,
-            "samples": 3,
-            "microbatch": 2,
-            "lr": 0.05,
-        }
-        settings |= {"precision": 0.1, "checkpoint_every": 1, **todo.get("settings", {})}
-        data: Any = Rotated(examples()) if todo.get("stream") else examples(todo.get("other_data", 0) * ranks.rank)
-        if todo.get("other_seed"):
-            settings["seed"] = ranks.rank
-        augmentation = lila.Rotation2d(init=0.3)
-        arguments: dict[str, Any] = {"test": examples(1), "progress": "silent", "callbacks": [fault(todo, ranks)]}
-        run_folder = folder / "run" if todo.get("folder") else None
-        if todo.get("resume"):
-            run = lila.resume(run_folder or folder, network(ranks.rank), data, augmentation, **arguments)
-        else:
-            poison(data, todo, ranks)
-            net = network(ranks.rank)  # the first process's weights are everyone's
-            run = lila.fit(net, data, augmentation, folder=run_folder, **arguments, **settings)
-        found = {
-            "evidence": run.evidence.value,
-            "ranges": dict(run.ranges),
-            "weights": torch.cat([p.flatten() for p in run.model.net.parameters()]).tolist(),
-            "loss": [record["loss"] for record in run.history],
-            "test": run.test,
-            "read": len(data.read) if isinstance(data, Rotated) else None,
-        }
-        (folder / f"found-{ranks.rank}.json").write_text(json.dumps(found))
+        (folder / f"found-{ranks.rank}.json").write_text(json.dumps(found(folder, todo, ranks)))
 
 
-def poison(data: Any, todo: dict[str, Any], ranks: Ranks) -> None:
-    """Spoil an example of one process."""
+def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """What this process finds."""
+    settings: dict[str, Any] = {"epochs": 4, "batch_size": 5, "burn_in": 1, "samples": 3, "microbatch": 2}
+    settings |= {"lr": 0.05, "precision": 0.1, "checkpoint_every": 1, **todo.get("settings", {})}
+    if todo.get("other_seed"):
+        settings["seed"] = ranks.rank
+    of_all = examples(todo.get("other_data", 0) * ranks.rank, todo.get("count", N))
+    data: Any = Streamed(of_all) if todo.get("stream") else of_all
+    spoil(todo, of_all, ranks)
+    arguments: dict[str, Any] = {"test": examples(1), "progress": "silent"}
+    run_folder = folder / "run" if todo.get("folder") else None
+    net = network(ranks.rank)  # the first process's weights are everyone's
+    augmentation = lila.Rotation2d(init=0.3)
+    if todo.get("resume"):
+        run = lila.resume(run_folder or folder, net, data, augmentation, **arguments)
+    else:
+        run = lila.fit(net, data, augmentation, folder=run_folder, **arguments, **settings)
+    return {
+        "evidence": run.evidence.value,
+        "ranges": dict(run.ranges),
+        "weights": torch.cat([p.flatten() for p in run.model.net.parameters()]).tolist(),
+        "loss": [record["loss"] for record in run.history],
+        "test": run.test,
+        "read": len(data.read) if isinstance(data, Streamed) else None,
+    }
+
+
+def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> None:
+    """Give one process an example that is not a number, or let it die, hang or get lost in its n-th forward pass."""
     if ranks.rank == todo.get("nan_at"):
-        data[0][N - 1 if ranks.rank else 0, 0] = todo.get("value", float("nan"))
+        data[0][-1, 0] = float("nan")
+    if ranks.rank != todo.get("at"):
+        return
+    passes = [0]
 
-
-def fault(todo: dict[str, Any], ranks: Ranks) -> Any:
-    """Called by the first process after each epoch; others fail by a hook on their own."""
-
-    def die(*_: Any) -> None:
-        if todo.get("once") and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
-            return
-        calls[0] += 1
-        if calls[0] == todo.get("after", 12):
+    def fail(module: nn.Module, x: Any, output: Tensor) -> Tensor | None:
+        passes[0] += 1
+        if passes[0] == todo.get("after", 12):
+            if todo["fault"] == "nan":
+                return output * float("nan")
             os.kill(os.getpid(), signal.SIGKILL) if todo["fault"] == "die" else time.sleep(600)
+        return None
 
-    calls = [0]
-    if ranks.rank == todo.get("at") and todo.get("fault"):
-        nn.modules.module.register_module_forward_hook(die)
-    return lambda record: None
+    nn.modules.module.register_module_forward_hook(fail)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ EXIT_CODES = {
     "MemoryBudgetError": 5,
     "NumericalError": 6,
     "CheckpointError": 7,
+    "RankError": 9,
 }
 """Exit code by class of error; any other error of lila's is 1."""
 
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except LilaError as error:
-        print(f"lila: {error}", file=sys.stderr)
+        who = f"lila, rank {os.environ['RANK']}" if "RANK" in os.environ else "lila"
+        print(f"{who}: {error}", file=sys.stderr)
         return next((EXIT_CODES[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in EXIT_CODES), 1)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -77,7 +77,7 @@ def chosen(names: list[str], known: "dict[str, Experiment]") -> "list[Experiment
 def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, object] | None:
     """Do one experiment; None if others have jobs left to do."""
     from lila.choices import check_count
-    from lila.cli.train import device
+    from lila.cli.together import device
     from lila.experiments.experiment import Scale
     from lila.experiments.jobs import Shard
     from lila.experiments.output import conclude, record, text, write

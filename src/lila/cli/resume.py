@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lila.cli.options import read_count, takes_folder, takes_path
 from lila.cli.show import record
-from lila.cli.train import device, source
+from lila.cli.together import add_device_options, processes
+from lila.cli.train import source
 from lila.data.task import load_data
 from lila.memory import keep_heap
 from lila.runs import read_task
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila resume`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
     takes_path(parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved"))
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
+    add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
@@ -31,19 +32,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila resume`."""
     keep_heap()
-    task = read_task(arguments.run)
-    if arguments.data is not None:
-        task = replace(task, recipe=replace(task.recipe, source=source(arguments.data)))
-    data = load_data(task.recipe, task.folder(), workers=arguments.workers)
-    task.check(data)
-    made = resume(
-        arguments.run,
-        task.network(),
-        data.train,
-        task.made_augmentation(),
-        test=data.test,
-        progress="silent" if arguments.json else arguments.progress,
-        device=device(arguments.device),
-    )
-    print(json.dumps(record(made), indent=2) if arguments.json else f"\n{made.summary()}")
+    with processes(arguments) as (ranks, where):
+        task = read_task(arguments.run)
+        if arguments.data is not None:
+            task = replace(task, recipe=replace(task.recipe, source=source(arguments.data)))
+        data = load_data(task.recipe, task.folder(), workers=arguments.workers)
+        task.check(data)
+        made = resume(
+            arguments.run,
+            task.network(),
+            data.train,
+            task.made_augmentation(),
+            test=data.test,
+            progress="silent" if arguments.json else arguments.progress,
+            device=where,
+        )
+    if ranks.first:
+        print(json.dumps(record(made), indent=2) if arguments.json else f"\n{made.summary()}")
     return 0

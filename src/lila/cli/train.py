@@ -21,6 +21,7 @@ from lila.augment.parameterisation import ParameterisationName
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
 from lila.cli.show import record
+from lila.cli.together import add_device_options, processes, restarted
 from lila.curvature import CurvatureKind, StructureName
 from lila.data.read import DIGITS
 from lila.data.sources import KNOWN
@@ -32,7 +33,7 @@ from lila.presets import PRESETS, Preset, PresetName
 from lila.prior import PriorStructure
 from lila.runs import RunTask
 from lila.training.checkpoint import CHECKPOINT
-from lila.training.fit import fit
+from lila.training.fit import fit, resume
 from lila.training.methods import MethodName
 from lila.training.progress import ProgressName
 from lila.training.run import Run
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),
         parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]"),
     )
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
+    add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
@@ -94,23 +95,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
     keep_heap()
-    task, preset = make_task(arguments)
-    settings = given_settings(arguments, preset, task.examples[0])
-    run_task = describe_run(arguments, task, preset, settings)
-    folder = arguments.out or default_folder(run_task, settings)
-    if (folder / CHECKPOINT).exists():
-        raise ArgumentError(
-            f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another --out."
-        )
-    is_new = not folder.exists()
-    try:
-        made = train(arguments, task, run_task, settings, folder)
-    except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
-        if is_new and not (folder / CHECKPOINT).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
-    note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
+    with processes(arguments) as (ranks, where):
+        task, preset = make_task(arguments)
+        settings = given_settings(arguments, preset, task.examples[0])
+        run_task = describe_run(arguments, task, preset, settings)
+        folder = arguments.out or default_folder(run_task, settings)
+        if (folder / CHECKPOINT).exists() and not restarted():
+            raise ArgumentError(
+                f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another "
+                "--out."
+            )
+        is_new = not folder.exists()
+        try:
+            made = train(arguments, task, run_task, settings, folder, where, ranks.first)
+        except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
+            if is_new and ranks.first and not (folder / CHECKPOINT).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+    if ranks.first:
+        print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
+        note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
     return 0
 
 
@@ -146,20 +150,27 @@ def describe_run(arguments: argparse.Namespace, task: Task, preset: Preset, sett
     )
 
 
-def train(arguments: argparse.Namespace, task: Task, run_task: RunTask, settings: Settings, folder: Path) -> Run:
-    """Train the network of a run in its folder."""
+def train(
+    arguments: argparse.Namespace,
+    task: Task,
+    run_task: RunTask,
+    settings: Settings,
+    folder: Path,
+    where: str,
+    writes: bool,
+) -> Run:
+    """Train the network of a run in its folder, or go on with it if torchrun has started this anew."""
     network, augmentation = run_task.network(), run_task.made_augmentation()
-    run_task.write(folder)
-    return fit(
-        network,
-        task.train,
-        augmentation,
-        test=task.test,
-        folder=folder,
-        progress="silent" if arguments.json else arguments.progress,
-        device=device(arguments.device),
-        settings=settings,
-    )
+    common: dict[str, Any] = {
+        "test": task.test,
+        "progress": "silent" if arguments.json else arguments.progress,
+        "device": where,
+    }
+    if (folder / CHECKPOINT).exists():
+        return resume(folder, network, task.train, augmentation, **common)
+    if writes:
+        run_task.write(folder)
+    return fit(network, task.train, augmentation, folder=folder, settings=settings, **common)
 
 
 def source(text: str) -> str:
@@ -197,19 +208,6 @@ def default_folder(task: RunTask, settings: Settings) -> Path:
     name = Path(task.recipe.source).name.partition(".")[0]
     parts = [name, task.recipe.transform, task.model.replace(":", "."), settings.method, f"seed{settings.seed}"]
     return Path("runs") / "-".join(part for part in parts if part != "original")
-
-
-def device(name: str | None) -> str:
-    """The device named, or a GPU if there is one."""
-    import torch
-
-    if name is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise ArgumentError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
-    return name
 
 
 def note(arguments: argparse.Namespace, text: str) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
+from lila.ranks import RankError
 from lila.training.checkpoint import write_checkpoint
 from lila.training.state import State
 
 
 @contextmanager
 def saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callable[[], None]]:
-    """Write the state that was last kept to a checkpoint when Ctrl-C or SIGTERM ends the run.
+    """Write the state that was last kept to a checkpoint when Ctrl-C, SIGTERM or another process's end ends the run.
 
     The state is whole between epochs only, so it is kept (copied) there, and what a half epoch did is done again.
     """
@@ -33,7 +34,7 @@ def saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callabl
     keep()
     try:
         yield keep
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, RankError):
         if folder is not None and kept:
             write_checkpoint(folder, *kept[0])
         raise

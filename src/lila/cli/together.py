@@ -1,0 +1,57 @@
+"""A command in the processes that torchrun started: where each computes, and which of them speaks."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lila.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from lila.ranks import Ranks
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where to compute."""
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one; one each under torchrun]")
+    parser.add_argument(
+        "--rank-timeout",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="under torchrun, a process that does not answer for so long ends the run [600]",
+    )
+
+
+@contextmanager
+def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
+    """The processes of this command, and the device of this one; those that are not the first do not speak."""
+    from lila.ranks import process_group
+
+    where = device(arguments.device)
+    with process_group(where, timedelta(seconds=arguments.rank_timeout)) as ranks:
+        if not ranks.first:
+            arguments.progress = "silent"
+        yield ranks, where
+
+
+def device(name: str | None) -> str:
+    """The device named, or a GPU if there is one; under torchrun each process takes the GPU of its number."""
+    import torch
+
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and "LOCAL_RANK" in os.environ:
+        name = f"cuda:{os.environ['LOCAL_RANK']}"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ArgumentError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return name
+
+
+def restarted() -> bool:
+    """Whether torchrun started these processes anew after some failed (`--max-restarts`)."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

@@ -1,0 +1,70 @@
+"""`torchrun -m lila train`: what one process learns, and on from the last checkpoint when a process is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+OPTIONS = ["--transform", "partially-rotated", "--subset", "60", "--samples", "2", "--burn-in", "1"]
+OPTIONS += ["--microbatch", "10", "--checkpoint-every", "1"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+
+
+def command(*arguments: str) -> list[str]:
+    return ["-m", "lila", *arguments]
+
+
+def started(line: list[str], **options: Any) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options)
+
+
+def result(folder: Path) -> Any:
+    return json.loads((folder / "result.json").read_text())
+
+
+def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
+    train = ["train", "digits", *OPTIONS, "--epochs", "3", "--json", "--out"]
+    alone = started([sys.executable, *command(*train, str(tmp_path / "one"))])
+    out, err = alone.communicate(timeout=200)
+    assert alone.returncode == 0, err
+    both = started([*TORCHRUN, *command(*train, str(tmp_path / "two"))])
+    told, err = both.communicate(timeout=200)
+    assert both.returncode == 0, err
+    one, two = json.loads(out), json.loads(told)  # one process alone speaks
+    assert two["ranges"] == pytest.approx(one["ranges"], rel=1e-2)
+    assert two["evidence"]["value"] == pytest.approx(one["evidence"]["value"], rel=1e-3)
+    names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
+    assert names[0] == names[1]
+    again = started([*TORCHRUN, *command(*train, str(tmp_path / "two"))])
+    _, err = again.communicate(timeout=200)
+    assert again.returncode != 0
+    assert "lila, rank 0:" in err
+    assert "already holds a run" in err
+
+
+def test_torchrun_goes_on_from_the_last_checkpoint_when_a_rank_is_killed(tmp_path: Path) -> None:
+    train = ["train", "digits", *OPTIONS, "--epochs", "40", "--progress", "silent", "--out", str(tmp_path / "run")]
+    process = started([*TORCHRUN, "--max-restarts=1", *command(*train)])
+    history = tmp_path / "run" / "history.jsonl"
+    deadline = time.monotonic() + 120
+    while not history.exists() or len(history.read_text().splitlines()) < 3:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children()
+    victim = next(child for child in children if child.environ().get("RANK") == "1")
+    victim.send_signal(signal.SIGKILL)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert (tmp_path / "run" / "result.json").exists()
+    epochs = [json.loads(line)["epoch"] for line in history.read_text().splitlines()]
+    assert epochs == list(range(1, 41))
+    assert "exitcode: -9" in err or "SIGKILL" in err
