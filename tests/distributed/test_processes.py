@@ -66,7 +66,7 @@ def test_processes_agree_with_one(case: str, processes: int, tmp_path: Path) -> 
 
 def test_a_process_does_not_read_everything(tmp_path: Path) -> None:
     """Of one epoch and a last estimate it reads its share, and the few by which data and network are checked."""
-    settings = {"epochs": 1, "burn_in": 0, "batch_size": 400, "microbatch": 50, "method": "augerino"}
+    settings = {"epochs": 1, "batch_size": 400, "microbatch": 50, "method": "augerino"}
     todo = {"stream": True, "count": 400, "settings": settings}
     assert torchrun(4, tmp_path, todo).returncode == 0
     for rank in range(4):

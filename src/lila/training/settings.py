@@ -52,7 +52,7 @@ class Settings:
         hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam.
         eta_lr: first learning rate of the augmentation's parameters, by Adam; it decays by a cosine.
         eta_lr_end: their last learning rate.
-        burn_in: epochs before the augmentation and other hyperparameters are learned, by whatever a method learns them.
+        burn_in: epochs before the first hyper-step.
         hyper_every: epochs from one hyper-step to the next.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" or "ef".
@@ -116,10 +116,10 @@ class Settings:
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             if not getattr(self, name) >= 0:
                 raise ArgumentError(f"{name} must not be negative, but is {getattr(self, name)}.")
-        if self.how.eta is not By.NOTHING and self.burn_in >= self.epochs:
+        if self.how.eta is By.EVIDENCE and self.burn_in >= self.epochs:
             raise ArgumentError(
-                f"With {self.epochs} epochs and a burn-in of {self.burn_in} nothing would be learned about the "
-                "transformations. Take more epochs, or a shorter burn-in."
+                f"With {self.epochs} epochs and a burn-in of {self.burn_in} there is no hyper-step, so that nothing "
+                "would be learned about the transformations. Take more epochs, or a shorter burn-in."
             )
         if self.memory is not None:
             parse_bytes(self.memory)

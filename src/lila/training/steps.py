@@ -29,7 +29,7 @@ def train_epoch(
     """
     state.model.train()
     groups = ["weights"]
-    if settings.how.eta is By.LOSS and "eta" in state.optimisers and state.epoch >= settings.burn_in:
+    if settings.how.eta is By.LOSS and "eta" in state.optimisers:
         groups.append("eta")
     state.track(*groups)
     stepping = [state.optimisers[name] for name in groups]
