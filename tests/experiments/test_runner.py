@@ -209,6 +209,7 @@ class TestCommand:
         folder = Path("results/small/tiny")
         names = {"README.md", "data.json", "data.csv", "tiny.png", "tiny.svg", "report.html"}
         assert {path.name for path in folder.iterdir()} == names
+        assert "| [tiny](tiny/README.md) | 1 |" in (folder.parent / "README.md").read_text()
         assert main(["reproduce", "tiny", "--json"]) == 0
         again = capsys.readouterr()
         assert json.loads(again.out)[0]["experiment"] == "tiny"

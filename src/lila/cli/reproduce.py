@@ -78,9 +78,10 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     """Do one experiment; None if others have jobs left to do."""
     from lila.choices import check_count
     from lila.cli.together import device
+    from lila.experiments import EXPERIMENTS
     from lila.experiments.experiment import Scale
     from lila.experiments.jobs import Shard
-    from lila.experiments.output import conclude, record, text, write
+    from lila.experiments.output import conclude, record, text, write, write_index
     from lila.experiments.runner import run_jobs
     from lila.experiments.store import Store, rounded
     from lila.plots.style import new_figure
@@ -111,6 +112,7 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
         return None
     outcome = conclude(experiment, scale, seeds, jobs, store)
     write(outcome, folder / experiment.name)
+    write_index(folder, list(EXPERIMENTS))
     if arguments.report:
         from lila.experiments.sheets import sheets
         from lila.report import write_report

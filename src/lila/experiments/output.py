@@ -80,6 +80,24 @@ def write(outcome: Outcome, folder: Path) -> None:
         temporary.write_text(as_csv(rounded(list(outcome.summary.rows), 5)), encoding="utf-8")
 
 
+def write_index(folder: Path, names: Sequence[str]) -> None:
+    """Write a page that lists what each of these experiments in a folder found, as far as they are there."""
+    lines = ["# Results", "", "| experiment | seeds | claims that held | that did not |", "|---|---|---|---|"]
+    for name in names:
+        path = folder / name / "data.json"
+        if path.exists():
+            data = json.loads(path.read_text())
+            held = [verdict["claim"] for verdict in data["verdicts"] if verdict["held"]]
+            others = [f"{v['claim']} ({v['found']})" for v in data["verdicts"] if not v["held"]]
+            lines.append(f"| [{name}]({name}/README.md) | {data['seeds']} | {_joined(held)} | {_joined(others)} |")
+    with replaced(folder / "README.md") as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _joined(claims: Sequence[str]) -> str:
+    return "; ".join(claims) or "–"
+
+
 def record(outcome: Outcome) -> dict[str, Any]:
     """Everything but the figures, as JSON."""
     experiment, summary = outcome.experiment, outcome.summary
