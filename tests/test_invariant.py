@@ -122,3 +122,13 @@ class Shift(lila.Augmentation):
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         return x[:, None] + noise
+
+
+def test_predictions_may_be_asked_for_in_inference_mode_first() -> None:
+    model = lila.InvariantModel(nn.Linear(2, 2), lila.Rotation2d(init=0.5), samples=17).double().eval()
+    x = torch.randn(3, 2, dtype=torch.float64)
+    with torch.inference_mode():
+        first = model(x)
+    again = model(x)
+    again.sum().backward()
+    torch.testing.assert_close(again, first)

@@ -92,7 +92,7 @@ class InvariantModel(nn.Module):
 
     def fixed_noise(self, x: Tensor) -> Tensor:
         """The noise of evaluation mode, the same for every input: shape (b, S, k)."""
-        shared = balanced_noise(self.samples, self.augmentation.noise_dim).to(x.device, x.dtype)
+        shared = balanced_noise(self.samples, self.augmentation.noise_dim).to(x.device, x.dtype, copy=True)
         return shared.expand(x.shape[0], -1, -1)
 
 

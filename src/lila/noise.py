@@ -112,17 +112,18 @@ class Draw:
 
 
 @cache
+@torch.inference_mode(False)  # it is kept, also for calls that track gradients
 def balanced_noise(samples: int, dimensions: int) -> Tensor:
-    """Noise on [-1, 1] that covers the cube evenly, a Latin hypercube.
+    """Noise on [-1, 1] that covers the cube evenly, a Latin hypercube; a single sample is zero, the input as it is.
 
-    Along each axis the values are the middles of S equal parts, so their mean is exactly zero and their spread that of
-    a uniform distribution. Of many random orders along the axes, the one that leaves them least correlated is taken.
+    Along each axis the values are the middles of S equal parts, so their mean is exactly zero, and their mean square
+    (1 - 1/S^2) / 3. Of many random orders along the axes, the one that leaves them least correlated is taken.
 
     Returns:
-        A float64 tensor of shape (samples, dimensions).
+        A float64 tensor of shape (samples, dimensions), not to be changed.
     """
-    middles = (2 * torch.arange(samples, dtype=torch.float64) + 1) / samples - 1
+    middles = 2 * torch.arange(samples) + 1 - samples  # times S: whole numbers, whose products are exact everywhere
     words = Draw().words(torch.arange(_ARRANGEMENTS * dimensions), (samples,), Stream.PREDICTION)
     noise = middles[words.argsort(dim=1, stable=True)].unflatten(0, (_ARRANGEMENTS, dimensions)).mT  # (a, s, k)
     correlation = (noise.mT @ noise).triu(diagonal=1).square().sum((1, 2))
-    return noise[correlation.argmin()]
+    return noise[correlation.argmin()].double() / samples
