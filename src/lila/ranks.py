@@ -172,7 +172,7 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
     """The processes that torchrun started, while they are needed; this one alone if it started none.
 
     Args:
-        device: "cpu" or "cuda".
+        device: of this process.
         timeout: after which a process that does not answer ends the run.
     """
     if "RANK" not in os.environ or dist.is_initialized():
@@ -180,8 +180,11 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
         return
     store, rank, count = next(iter(rendezvous("env://", timeout=timeout)))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # addresses of those that died are still in the store
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.set_device(device)
     dist.init_process_group(
-        "nccl" if device.startswith("cuda") else "gloo",
+        "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
         store=dist.PrefixStore(f"lila/{attempt}", store),  # type: ignore[attr-defined]
         rank=rank,
         world_size=count,

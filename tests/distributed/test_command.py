@@ -43,9 +43,9 @@ def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
     assert two["evidence"]["value"] == pytest.approx(one["evidence"]["value"], rel=1e-3)
     names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
     assert names[0] == names[1]
-    again = started([*TORCHRUN, *command(*train, str(tmp_path / "two"))])
-    _, err = again.communicate(timeout=200)
-    assert again.returncode != 0
+    other = started([*TORCHRUN, "--max-restarts=1", *command(*train, str(tmp_path / "two"), "--seed", "1")])
+    _, err = other.communicate(timeout=200)
+    assert other.returncode != 0  # also when torchrun starts it anew, as it is not the run that is there
     assert "lila, rank 0:" in err
     assert "already holds a run" in err
 
@@ -59,12 +59,14 @@ def test_torchrun_goes_on_from_the_last_checkpoint_when_a_rank_is_killed(tmp_pat
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    before = history.read_text().splitlines()[:2]
     children = psutil.Process(process.pid).children()
     victim = next(child for child in children if child.environ().get("RANK") == "1")
     victim.send_signal(signal.SIGKILL)
     _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert (tmp_path / "run" / "result.json").exists()
+    assert history.read_text().splitlines()[:2] == before  # with the seconds they took: they were not done again
     epochs = [json.loads(line)["epoch"] for line in history.read_text().splitlines()]
     assert epochs == list(range(1, 41))
     assert "exitcode: -9" in err or "SIGKILL" in err

@@ -12,6 +12,7 @@ import pytest
 import worker
 
 from lila.ranks import Ranks
+from lila.training.checkpoint import read_checkpoint
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -81,8 +82,11 @@ def test_a_run_of_two_goes_on_with_one_and_with_four(tmp_path: Path) -> None:
         stopped = torchrun(2, folder, {"folder": True, "fault": "die", "at": 1, "after": 30})
         assert stopped.returncode != 0
         assert not (folder / "found-0.json").exists()
+        assert read_checkpoint(folder / "run")[1] > 0
+        before = (folder / "run" / "history.jsonl").read_text().splitlines()[0]
         assert torchrun(processes, folder, {"folder": True, "resume": True}).returncode == 0
         assert_same(found(folder), whole)
+        assert (folder / "run" / "history.jsonl").read_text().splitlines()[0] == before  # not done again
 
 
 def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:

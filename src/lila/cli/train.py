@@ -31,8 +31,8 @@ from lila.errors import ArgumentError
 from lila.memory import keep_heap
 from lila.presets import PRESETS, Preset, PresetName
 from lila.prior import PriorStructure
-from lila.runs import RunTask
-from lila.training.checkpoint import CHECKPOINT
+from lila.runs import RunTask, read_task
+from lila.training.checkpoint import CHECKPOINT, read_settings
 from lila.training.fit import fit, resume
 from lila.training.methods import MethodName
 from lila.training.progress import ProgressName
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = given_settings(arguments, preset, task.examples[0])
         run_task = describe_run(arguments, task, preset, settings)
         folder = arguments.out or default_folder(run_task, settings)
-        if (folder / CHECKPOINT).exists() and not restarted():
+        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, run_task, settings)):
             raise ArgumentError(
                 f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another "
                 "--out."
@@ -171,6 +171,12 @@ def train(
     if writes:
         run_task.write(folder)
     return fit(network, task.train, augmentation, folder=folder, settings=settings, **common)
+
+
+def is_same_run(folder: Path, run_task: RunTask, settings: Settings) -> bool:
+    """Whether the run in a folder is the one that this command began before it was started anew."""
+    before = replace(read_settings(folder), microbatch=settings.microbatch, memory=settings.memory)
+    return before == settings and read_task(folder) == run_task
 
 
 def source(text: str) -> str:

@@ -37,11 +37,13 @@ def started_with(state: State, settings: Settings, data: Data) -> dict[str, Any]
     digest = hashlib.sha256()
     for batch in examples.batches(len(some), some):
         digest.update(batch.x.double().cpu().numpy().tobytes() + batch.y.double().cpu().numpy().tobytes())
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.tensors().items()}
+    modules = state.model.net, state.model.augmentation, state.likelihood, state.prior
+    shapes = [repr(modules), *((n, tuple(t.shape), t.dtype) for n, t in state.tensors().items())]
     return {
         "settings": {name: value for name, value in asdict(settings).items() if name not in _OWN},
+        "choices of the microbatch": settings.microbatch is None,
         "numbers of examples": len(examples),
         "examples": digest.hexdigest()[:12],
-        "networks": hashlib.sha256(repr(shapes).encode()).hexdigest()[:12],
         "epochs done": state.epoch,
+        "networks": hashlib.sha256(repr(shapes).encode()).hexdigest()[:12],
     }

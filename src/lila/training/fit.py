@@ -76,12 +76,14 @@ def fit(
     settings = Settings.from_dict(asdict(settings or Settings()) | changes)
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     ranks = agreed(state, settings, data)
-    if settings.microbatch is None:
+    microbatch = settings.microbatch
+    if microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
         trial = _evidence(state, replace(settings, microbatch=1), data)
         by_loss = settings.how.eta is By.LOSS
-        microbatch = choose_microbatch(trial, data, settings.memory, settings.batch_size, by_loss)
-        settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
+        with ranks.together(next(net.parameters()).device):
+            microbatch = choose_microbatch(trial, data, settings.memory, settings.batch_size, by_loss)
+    settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
     folder = None if folder is None else Path(folder)
     if folder is not None:
         with ranks.together(next(net.parameters()).device):

@@ -35,7 +35,7 @@ def saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callabl
     try:
         yield keep
     except (KeyboardInterrupt, SystemExit, RankError):
-        if folder is not None and kept:
+        if folder is not None and kept and kept[0][1] > 0:  # nothing is left of a run that did not get through an epoch
             write_checkpoint(folder, *kept[0])
         raise
     finally:

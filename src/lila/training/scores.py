@@ -26,6 +26,7 @@ def evaluate(
     first = next(examples.batches(1))
     f = model(first.x).new_zeros(len(examples), model(first.x).shape[1])
     y = first.y.new_zeros(len(examples), *first.y.shape[1:])
+    y = y if y.is_floating_point() else y.long()  # small integers cannot be summed over processes
     with ranks.together(f.device):
         for part in examples.batches(batch, ranks.share(torch.arange(len(examples)))):
             f[part.index], y[part.index] = model(part.x), part.y
