@@ -94,7 +94,7 @@ def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> No
             os.kill(os.getpid(), signal.SIGKILL) if todo["fault"] == "die" else time.sleep(600)
         return None
 
-    nn.modules.module.register_module_forward_hook(fail)
+    nn.modules.module.register_module_forward_hook(fail)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
