@@ -100,8 +100,7 @@ def _figure_of(runs: Mapping[str, list[Result]], version: str) -> "Callable[[], 
             last = label == columns[-1]
             plot_trajectories(axes, records(first), truth, labels=last, top=top)
             axes.set_title(label, fontsize=11, loc="left")
-            if label != columns[0]:
-                axes.set_ylabel("")
+            axes.set_ylabel("range" if label == columns[0] else "")
         return figure
 
     return draw

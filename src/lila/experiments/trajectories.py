@@ -115,8 +115,7 @@ def _figure_of(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Ca
             last = version is VERSIONS[-1]
             plot_trajectories(rows["ranges"], records(runs[0]), true_ranges(version, shape), labels=last)
             rows["ranges"].set_title(version.value, fontsize=11, loc="left")
-            if version is not VERSIONS[0]:
-                rows["ranges"].set_ylabel("")
+            rows["ranges"].set_ylabel("range" if version is VERSIONS[0] else "")
             augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
             for seed in (0, 1):
                 plot_flow(rows[f"flow {seed}"], augmentation, shape, seed)

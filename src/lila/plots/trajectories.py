@@ -82,7 +82,7 @@ def _limits(epochs: Sequence[float]) -> tuple[float, float]:
 def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Sequence[str] = COLOURS) -> None:
     """Write each name beside the end of its line, moved apart where they would overlap."""
     low, high = axes.get_ylim()
-    step = (high - low) / 16
+    step = (high - low) / 11
     placed = low - step
     order = sorted(ends, key=lambda name: ends[name])
     for name in order:
@@ -96,5 +96,12 @@ def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Seq
             va="center",
             fontsize=9,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colours[list(ends).index(name) % len(colours)], "lw": 1.8},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colours[list(ends).index(name) % len(colours)],
+                "lw": 1.8,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 0,
+            },
         )
