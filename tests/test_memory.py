@@ -87,3 +87,9 @@ def test_readable_bytes() -> None:
         "5e+03 TiB",
     ]
     assert available_bytes(torch.device("cpu")) > 2**20
+
+
+def test_processes_of_a_run_share_the_memory_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = available_bytes(torch.device("cpu"))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert available_bytes(torch.device("cpu")) == pytest.approx(alone / 4, rel=0.1)

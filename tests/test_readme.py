@@ -33,7 +33,7 @@ def test_the_readmes_python_runs(
 def test_the_readmes_commands_run(tmp_path: Path, photos: Path) -> None:
     (tmp_path / "photos").symlink_to(photos)
     commands = [line for block in blocks("console") for line in block.splitlines() if line.startswith("lila ")]
-    assert len(commands) == 7
+    assert len(commands) == 8
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
     for command in commands:
@@ -41,4 +41,5 @@ def test_the_readmes_commands_run(tmp_path: Path, photos: Path) -> None:
         done = subprocess.run(shorter, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
     assert (tmp_path / "ranges.png").read_bytes().startswith(b"\x89PNG")
+    assert "rotation" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "classes.csv").read_text().count("\n") == 31

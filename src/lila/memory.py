@@ -1,6 +1,7 @@
 """How much memory there is, and how to say it."""
 
 import ctypes
+import os
 import re
 import sys
 
@@ -14,11 +15,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def available_bytes(device: torch.device) -> int:
-    """Bytes that can still be allocated on a device."""
+    """Bytes that this process can still allocate on a device; processes of one run share a node's memory evenly."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0] + cached)
-    return int(psutil.virtual_memory().available)
+    return int(psutil.virtual_memory().available) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def peak_bytes(device: torch.device) -> int:

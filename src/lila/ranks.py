@@ -164,7 +164,8 @@ def _missing(ranks: Ranks) -> str:
         missing = [str(rank) for rank in range(ranks.count) if not store.check([f"lila/alive/{rank}"])]
     except (RuntimeError, ValueError):  # it lives in a process that may itself be gone
         return "the process that keeps their addresses is gone."
-    return f"rank {', '.join(missing)} died or did not answer in time." if missing else "the connection was lost."
+    told = f"rank {', '.join(missing)} died or did not answer in time"
+    return f"{told}, or is still computing." if missing else "the connection was lost."
 
 
 @contextmanager
