@@ -48,6 +48,13 @@ def test_labels_do_not_overlap(axes: Any) -> None:
     assert min(b - a for a, b in pairwise(heights)) > 0.05
 
 
+def test_lines_that_leave_the_picture_keep_their_labels_inside(axes: Any) -> None:
+    plot_trajectories(axes, history(), top=0.5)  # four of six end above
+    heights = [text.xyann[1] for text in axes.texts]
+    assert max(heights) <= 1
+    assert axes.get_ylim()[1] == 0.5
+
+
 def test_evidence_is_the_sum_of_fit_and_complexity(axes: Any) -> None:
     plot_evidence(axes, [{"epoch": 0, "ranges": {}}, *history()])
     value, fit, complexity = (list(line.get_ydata()) for line in axes.lines)

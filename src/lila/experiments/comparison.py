@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_TOP = 3.5  # a range beyond a half turn, or a factor of 30, has run away and may leave the picture
+
+
 class Comparison(Experiment):
     """Several ways to train on one version of one data set, told apart by a label each."""
 
@@ -94,7 +97,7 @@ def _figure_of(runs: Mapping[str, list[Result]], version: str) -> "Callable[[], 
         all_axes = figure.subplots(1, len(shown), squeeze=False)[0]
         truth = true_ranges(version, tuple(shown[columns[0]][0]["shape"]))
         reached = [size for runs in shown.values() for sizes in runs[0]["history"]["ranges"].values() for size in sizes]
-        top = 1.05 * max(*reached, *truth.values(), 0.1)
+        top = 1.05 * min(max(*reached, *truth.values(), 0.1), _TOP)
         for axes, label in zip(all_axes, columns, strict=True):
             first = shown[label][0]
             last = label == columns[-1]

@@ -82,14 +82,18 @@ def _limits(epochs: Sequence[float]) -> tuple[float, float]:
 def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Sequence[str] = COLOURS) -> None:
     """Write each name beside the end of its line, moved apart where they would overlap."""
     low, high = axes.get_ylim()
+    shown = {name: min(end, high) for name, end in ends.items()}  # a line may leave the picture at its top
     step = (high - low) / 11
-    placed = low - step
-    order = sorted(ends, key=lambda name: ends[name])
+    order = sorted(shown, key=lambda name: shown[name])
+    places: list[float] = []
     for name in order:
-        placed = max(ends[name], placed + step)
+        places.append(max(shown[name], places[-1] + step) if places else shown[name])
+    for i in reversed(range(len(places))):  # what was pushed out at the top comes down again
+        places[i] = min(places[i], high if i == len(places) - 1 else places[i + 1] - step)
+    for name, placed in zip(order, places, strict=True):
         axes.annotate(
             name,
-            (at, ends[name]),
+            (at, shown[name]),
             xytext=(1.06, (placed - low) / (high - low)),
             textcoords="axes fraction",
             color=INK,  # as not every colour of a line is readable as that of a text
