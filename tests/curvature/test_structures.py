@@ -12,7 +12,7 @@ from cases import LIKELIHOODS, NETWORKS, Case, make_case
 from dense import block_order, curvature, dense
 from lila.curvature import Full, Kron, Structure, find_layers
 from lila.curvature.eigen import eigh
-from lila.curvature.moments import quadratic
+from lila.curvature.moments import quadratic, second_moment
 from lila.data.examples import Examples
 from lila.passes import Pass
 
@@ -256,12 +256,16 @@ def test_what_fails_in_double_precision_too_is_shifted(monkeypatch: pytest.Monke
     assert float((tried[2] - tried[1]).abs().max()) > 0
 
 
-def test_a_quadratic_form_and_its_gradient() -> None:
-    rows = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (2, 0, 1, 3)])
+def test_moments_and_quadratic_forms_of_vectors_in_any_order_in_memory(order: tuple[int, ...]) -> None:
+    lies = torch.randn(4, 5, 2, 3, dtype=torch.float64).permute(order).contiguous().requires_grad_()
+    back = torch.tensor(order).argsort().tolist()
+    x = lies.permute(back)  # (b, t, r, i)
     P = torch.randn(2, 3, 3, dtype=torch.float64)
     P = P + P.mT
-    torch.testing.assert_close(quadratic(rows, P), torch.einsum("rni,rij,rnj->", rows, P, rows))
-    assert torch.autograd.gradcheck(lambda x: quadratic(x, P), (rows,))
+    torch.testing.assert_close(second_moment(x), torch.einsum("btri,btrj->rij", x, x))
+    torch.testing.assert_close(quadratic(x, P), torch.einsum("btri,rij,btrj->", x, P, x))
+    assert torch.autograd.gradcheck(lambda x: quadratic(x.permute(back), P), (lies,))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
-from lila.curvature.moments import as_rows, quadratic, second_moment
+from lila.curvature.moments import quadratic, second_moment
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
@@ -144,8 +144,8 @@ class Kron(Structure):
     def along(self, tape: Tape, columns: Tensor) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
         inputs = tape.inputs()
-        rows = _factor_inputs(tape, inputs)
-        products = [quadratic(a, block.A) for block, a in zip(self.blocks, rows, strict=True)]
+        vectors = _factor_inputs(tape, inputs)
+        products = [quadratic(a, block.A) for block, a in zip(self.blocks, vectors, strict=True)]
         for chunk in _gradients(tape, inputs, columns):
             products += [quadratic(g, block.G) for block, g in zip(self.blocks, chunk, strict=True)]
         return torch.stack(products).sum()
@@ -247,15 +247,15 @@ def _shared_out(costs: Sequence[float], count: int) -> list[int]:
 
 
 def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Per layer, the inputs a at all positions as rows (r, b t, d); a single one per example where G does the rest."""
+    """Per layer, the inputs a at all positions, (b, t, r, d); a single one per example where G does the rest."""
     return [
-        as_rows(a.new_ones(len(a), 1, layer.shape[0], 1) if layer.rule.sharing is Sharing.REDUCE else a)
+        a.new_ones(len(a), 1, layer.shape[0], 1) if layer.rule.sharing is Sharing.REDUCE else a
         for layer, a in zip(tape.layers, inputs, strict=True)
     ]
 
 
 def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterator[list[Tensor]]:
-    """Per layer, the output gradients g, or what stands for them, as rows (r, k b t, o); a few columns at a time.
+    """Per layer, the output gradients g, or what stands for them, (b, k t, r, o); a few columns at a time.
 
     One large product is faster than many small ones, and as many averaged gradients as there are samples take about
     the memory of the layers' activations.
@@ -266,6 +266,9 @@ def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterato
             pulled = []
             for layer, a, g in zip(tape.layers, inputs, gradients, strict=True):
                 reduced = layer.rule.sharing is Sharing.REDUCE
-                pulled.append(as_rows(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g))
+                pulled.append(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g)
             by_column.append(pulled)
-        yield [torch.cat(of_layer, dim=1) for of_layer in zip(*by_column, strict=True)]
+        yield [
+            torch.cat(of_layer, dim=1) if len(of_layer) > 1 else of_layer[0]
+            for of_layer in zip(*by_column, strict=True)
+        ]

@@ -69,7 +69,7 @@ class Layer:
         if self.weight is None:
             a = a[..., :0]
         if self.bias is not None:
-            a = torch.cat([a, a.new_ones(*a.shape[:-1], 1)], dim=-1)
+            a = with_one(a)
         return a
 
     def join(self, values: Mapping[str, Tensor]) -> Tensor:
@@ -88,6 +88,15 @@ class Layer:
         width = self.rule.shape(self.module)[2] if self.weight is not None else 0
         parts = ((self.weight, self.rule.weight, block[..., :width]), (self.bias, self.rule.bias, block[..., width:]))
         return {full: part.reshape(getattr(self.module, str(own)).shape) for full, own, part in parts if full}
+
+
+def with_one(a: Tensor) -> Tensor:
+    """Inputs (v, t, r, d) with a constant 1 as the last: (v, t, r, d + 1), in the order in which they lie in memory."""
+    if a.is_contiguous():
+        return torch.cat([a, a.new_ones(*a.shape[:-1], 1)], dim=-1)
+    columns = a.permute(0, 2, 3, 1)  # (v, r, d, t), as unfolding leaves them
+    ones = columns.new_ones(*columns.shape[:2], 1, columns.shape[3])
+    return torch.cat([columns, ones], dim=2).permute(0, 3, 1, 2)
 
 
 def find_layers(net: nn.Module) -> tuple[Layer, ...]:

@@ -1,6 +1,9 @@
-"""Second moments of the rows that make up a factor, and their inner product with a cotangent.
+"""Second moments of the vectors x that make up a factor, and their inner product with a cotangent.
 
-Indices: r groups, n rows (examples, positions and columns), i entries of a row.
+Vectors lie in memory as rows, (b, t, r, i), or as columns, (b, r, i, t), which is how unfolding the patches of a
+convolution leaves them. Either is multiplied as it lies: a transposed copy would cost more than the product.
+
+Indices: b examples, t positions (and columns of the output Hessian's root), r groups, i entries of a vector.
 """
 
 from typing import Any
@@ -10,33 +13,47 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def as_rows(x: Tensor) -> Tensor:
-    """Positions as rows: (b, t, r, i) to (r, b t, i)."""
-    return x.permute(2, 0, 1, 3).flatten(1, 2)
-
-
-def second_moment(rows: Tensor) -> Tensor:
-    """sum_n x_n x_n' of rows (r, n, i): shape (r, i, i)."""
+def second_moment(x: Tensor) -> Tensor:
+    """sum_b sum_t x x' of vectors x (b, t, r, i): shape (r, i, i)."""
+    if _are_columns(x):
+        columns = _as_columns(x)
+        return (columns @ columns.mT).sum(0)
+    rows = _as_rows(x)
     return rows.mT @ rows
 
 
-def quadratic(rows: Tensor, P: Tensor) -> Tensor:
-    """sum_n x_n' P x_n of rows x (r, n, i) and symmetric P (r, i, i), a scalar."""
-    value: Tensor = _Quadratic.apply(rows, P)  # type: ignore[no-untyped-call]
+def quadratic(x: Tensor, P: Tensor) -> Tensor:
+    """sum_b sum_t x' P x of vectors x (b, t, r, i) and symmetric P (r, i, i), a scalar."""
+    columns = _are_columns(x)
+    value: Tensor = _Quadratic.apply(_as_columns(x) if columns else _as_rows(x), P, columns)  # type: ignore[no-untyped-call]
     return value
 
 
+def _are_columns(x: Tensor) -> bool:
+    return not x.is_contiguous() and _as_columns(x).is_contiguous()
+
+
+def _as_columns(x: Tensor) -> Tensor:
+    """(b, t, r, i) to (b, r, i, t)."""
+    return x.permute(0, 2, 3, 1)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """(b, t, r, i) to (r, b t, i)."""
+    return x.permute(2, 0, 1, 3).flatten(1, 2)
+
+
 class _Quadratic(torch.autograd.Function):
-    """The gradient in x is 2 P x_n, and P x_n is known from the value."""
+    """The gradient in x is 2 P x, and P x is known from the value."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, P: Tensor) -> Tensor:
-        product = rows @ P
+    def forward(ctx: Any, x: Tensor, P: Tensor, columns: bool) -> Tensor:
+        product = P @ x if columns else x @ P
         ctx.save_for_backward(product)
-        return (product * rows).sum()
+        return (product * x).sum()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (product,) = ctx.saved_tensors
-        return 2 * gradient * product, None
+        return product * (2 * gradient), None, None
