@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lila.bench.networks import JOBS, Job, evidence_of, prepared
+from lila.bench.networks import JOBS, evidence_of, prepared
 from lila.bench.tools import machine
 from lila.data.examples import Examples
 from lila.errors import NumericalError
@@ -48,9 +48,9 @@ def work(rank: int, count: int, port: int, name: str, examples: int, answers: An
     sent = _counted()
     ranks, job = Ranks.here(), JOBS[name]
     model, data = prepared(job, examples)
-    settings = Settings(batch_size=job.batch, samples=job.samples, microbatch=job.microbatch)
+    settings = Settings(batch_size=job.batch, samples=job.samples, microbatch=job.microbatch(PassesName.PROBED))
     state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings)
-    shared = _shared(job, evidence_of(job, model, PassesName.PROBED, examples), ranks)
+    shared = _shared(evidence_of(job, model, PassesName.PROBED, examples), ranks)
     everything = Examples(data)
 
     def epoch() -> None:
@@ -77,11 +77,11 @@ def work(rank: int, count: int, port: int, name: str, examples: int, answers: An
     dist.destroy_process_group()
 
 
-def _shared(job: Job, evidence: Evidence, ranks: Ranks) -> Evidence:
+def _shared(evidence: Evidence, ranks: Ranks) -> Evidence:
     """The same evidence, its passes shared by several processes."""
     roots = evidence.roots.probes, evidence.gradient_roots.probes
     return Evidence(
-        evidence.model, evidence.likelihood, evidence.prior, "kron", "ggn", *roots, job.microbatch, ranks=ranks
+        evidence.model, evidence.likelihood, evidence.prior, "kron", "ggn", *roots, evidence.microbatch, ranks=ranks
     )
 
 

@@ -17,30 +17,40 @@ def evidence(microbatch: int = 1) -> lila.Evidence:
 @pytest.mark.parametrize("budget", ["2MiB", "5 MiB", "20MiB"])
 def test_the_chosen_microbatch_keeps_the_budget_and_uses_it(budget: str) -> None:
     made = evidence()
-    chosen = choose_microbatch(made, data(), budget, batch_size=10_000)
-    assert measure(made, data(), chosen) <= parse_bytes(budget) * 1.05
+    settings = lila.Settings(memory=budget, batch_size=10_000)
+    chosen = choose_microbatch(made, data(), settings)
+    assert measure(made, data(), chosen, settings) <= parse_bytes(budget) * 1.05
     if chosen < 64:
-        assert measure(made, data(), chosen + 1 + chosen // 5) > parse_bytes(budget)
+        assert measure(made, data(), chosen + 1 + chosen // 5, settings) > parse_bytes(budget)
 
 
-def test_it_is_never_more_than_half_the_batch() -> None:
-    assert choose_microbatch(evidence(), data(), None, batch_size=7) == 4
-    assert choose_microbatch(evidence(), data(), None, batch_size=1000) == 64
+@pytest.mark.parametrize(("passes", "of_7", "of_1000"), [("probed", 4, 64), ("exact", 2, 32)])
+def test_it_is_never_more_than_a_part_of_the_batch(passes: str, of_7: int, of_1000: int) -> None:
+    assert choose_microbatch(evidence(), data(), lila.Settings(passes=passes, batch_size=7)) == of_7
+    assert choose_microbatch(evidence(), data(), lila.Settings(passes=passes, batch_size=1000)) == of_1000
 
 
-def test_a_step_of_the_weights_takes_twice_as_many_examples_at_a_time_but_no_more_than_a_batch() -> None:
+def test_a_step_of_the_weights_takes_more_examples_at_a_time_but_no_more_than_a_batch() -> None:
     assert lila.Settings(batch_size=100, microbatch=30).part == 60
+    assert lila.Settings(batch_size=100, microbatch=20, passes="exact").part == 80
     assert lila.Settings(batch_size=50, microbatch=30).part == 50
     assert lila.Settings(batch_size=50).part == 50
 
 
+@pytest.mark.parametrize("passes", ["exact", "probed"])
 @pytest.mark.parametrize(("name", "part"), [("mlp", 200), ("cnn", 40), ("resnet-8-8", 40)])
-def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: str, part: int) -> None:
-    """With the default passes, at the microbatch that goes with the step's part; whatever the number of examples."""
+def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: str, part: int, passes: str) -> None:
+    """At the microbatch that goes with the step's part; whatever the number of examples."""
     net = lila.make_model(name, (1, 28, 28), 10)
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=20)
+    probes = None if passes == "exact" else 1
     made = lila.Evidence(
-        model, lila.Categorical(), lila.GaussianPrior(net), probes=1, gradient_probes=1, microbatch=part // 2
+        model,
+        lila.Categorical(),
+        lila.GaussianPrior(net),
+        probes=probes,
+        gradient_probes=probes,
+        microbatch=part // lila.Settings(passes=passes).step_to_pass,
     )
     x, y = torch.rand(3 * part, 1, 28, 28), torch.arange(3 * part) % 10
     with Allocation() as step:
@@ -57,7 +67,7 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
 
 def test_a_budget_too_small_for_one_example_says_how_much_it_takes() -> None:
     with pytest.raises(lila.MemoryBudgetError, match=r"single example needs .*iB.* but the budget is 20 KiB"):
-        choose_microbatch(evidence(), data(), "20KiB", batch_size=7)
+        choose_microbatch(evidence(), data(), lila.Settings(memory="20KiB", batch_size=7))
 
 
 def test_a_run_writes_its_choice_down() -> None:

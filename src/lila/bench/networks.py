@@ -25,7 +25,7 @@ from lila.models.plain import mlp
 from lila.models.registry import make_model
 from lila.noise import Draw
 from lila.prior import GaussianPrior
-from lila.training.settings import STEP_TO_PASS, PassesName, Settings
+from lila.training.settings import PassesName, Settings
 
 _RANGE = 0.1  # of each generator
 _CHECKED = 100  # examples, on which gradients are checked
@@ -41,7 +41,7 @@ class Job:
         model: its name.
         shape: of an image.
         samples: S.
-        batch: examples per step of the weights; a hyper-step takes half as many at a time, as `fit` does.
+        batch: examples per step of the weights; a hyper-step takes fewer at a time, as `fit` does.
         classes: number of outputs.
         width: of the hidden layer, if it is an MLP.
     """
@@ -53,10 +53,9 @@ class Job:
     classes: int = 10
     width: int = 1000
 
-    @property
-    def microbatch(self) -> int:
-        """Examples at a time in a hyper-step."""
-        return ceil(self.batch / STEP_TO_PASS)
+    def microbatch(self, passes: str) -> int:
+        """Examples at a time in a hyper-step of some kind."""
+        return ceil(self.batch / Settings(passes=passes).step_to_pass)
 
 
 JOBS = {
@@ -124,7 +123,7 @@ def evidence_of(job: Job, model: InvariantModel, passes: str, examples: int) -> 
     """The evidence with the probes that a kind of passes has for a number of examples."""
     probes, gradient_probes = Settings(passes=passes).probe_counts(examples)
     prior = GaussianPrior(model.net)
-    return Evidence(model, Categorical(), prior, "kron", "ggn", probes, gradient_probes, job.microbatch)
+    return Evidence(model, Categorical(), prior, "kron", "ggn", probes, gradient_probes, job.microbatch(passes))
 
 
 def _check_by_differences(job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]) -> None:

@@ -16,7 +16,11 @@ from lila.plots.style import COLOURS, new_figure, plain_axes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SMALL_SIZES: dict[int, dict[str, int]] = {100: {}, 300: {}, 1000: {}}
+_SMALL_SIZES: dict[int, dict[str, int]] = {
+    100: {"epochs": 200, "batch_size": 20, "burn_in": 20, "hyper_every": 4},
+    300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
+    1000: {},
+}
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
 _COLOUR_SIZES: dict[int, dict[str, int]] = {
     1000: {"epochs": 600},
@@ -25,7 +29,8 @@ _COLOUR_SIZES: dict[int, dict[str, int]] = {
     20_000: {"epochs": 250},
     50_000: {},
 }
-"""Numbers of images, the last at the paper's scale being all, and the settings that differ for each."""
+"""Numbers of images, the last at the paper's scale being all, and the settings that differ for each: more epochs of
+fewer images, as in the paper; at the small scale as many steps of the weights and as many hyper-steps for each."""
 
 _PART = {Scale.SMALL: 3, Scale.PAPER: 10}  # of the most images, with one in so many of which lila should be as good
 _SMALL_VERSIONS = VERSIONS[:3]

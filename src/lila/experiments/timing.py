@@ -25,8 +25,8 @@ _METHODS: dict[str, dict[str, Any]] = {
     "lila, probed": {"passes": "probed"},
     "lila, sampled": {"passes": "sampled"},
 }
-_IMAGES = {Scale.SMALL: 1000, Scale.PAPER: None}
-_SETTINGS: dict[str, Any] = {"epochs": 6, "burn_in": 1, "hyper_every": 1, "samples": 11}
+_IMAGES = {Scale.SMALL: 300, Scale.PAPER: None}
+_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11}
 
 
 class Timing(Experiment):

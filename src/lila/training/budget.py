@@ -17,28 +17,26 @@ from lila.evidence import Evidence
 from lila.memory import available_bytes, parse_bytes, readable_bytes
 from lila.noise import Draw
 from lila.passes import pull_back
-from lila.training.settings import STEP_TO_PASS
+from lila.training.methods import By
+from lila.training.settings import Settings
 
 _SMALL, _LESS_SMALL = 1, 3
 _SHARE = 0.5  # of the free memory, if the user names no budget
-_MOST_ON_CPU = 64  # larger microbatches only leave the caches
+_MOST_ON_CPU = 128  # examples of a step of the weights: larger parts only leave the caches
 
 
-def choose_microbatch(
-    evidence: Evidence, data: Data, memory: str | None, batch_size: int, eta_by_loss: bool = False
-) -> int:
+def choose_microbatch(evidence: Evidence, data: Data, settings: Settings) -> int:
     """The number of examples whose graph fits into the budget.
 
     Args:
         evidence: whose second pass is measured.
         data: the training data.
-        memory: the budget, as "4GiB"; half of what is free if None.
-        batch_size: of a step of the weights, of which no more than a part is useful.
-        eta_by_loss: whether a step of the weights is one of eta too, and goes back through the transformations.
+        settings: name the budget, half of what is free if None, and the batch of a step of the weights, of which no
+            more than a part is useful.
     """
     device = next(evidence.model.net.parameters()).device
-    budget = available_bytes(device) * _SHARE if memory is None else parse_bytes(memory)
-    small, less_small = (measure(evidence, data, count, eta_by_loss) for count in (_SMALL, _LESS_SMALL))
+    budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
+    small, less_small = (measure(evidence, data, count, settings) for count in (_SMALL, _LESS_SMALL))
     each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
     fixed = small - each * _SMALL
     fits = int((budget - fixed) / each)
@@ -48,16 +46,17 @@ def choose_microbatch(
             f"of examples), but the budget is {readable_bytes(budget)}. Give more memory, or use fewer samples, one "
             "gradient probe, or structure='diag'."
         )
-    useful = ceil(batch_size / STEP_TO_PASS)
-    count = min(fits, useful, useful if device.type == "cuda" else _MOST_ON_CPU)
-    while count > 1 and (used := measure(evidence, data, count, eta_by_loss)) > budget:
+    of_step = settings.batch_size if device.type == "cuda" else min(settings.batch_size, _MOST_ON_CPU)
+    count = min(fits, ceil(of_step / settings.step_to_pass))
+    while count > 1 and (used := measure(evidence, data, count, settings)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
     return count
 
 
-def measure(evidence: Evidence, data: Data, count: int, eta_by_loss: bool = False) -> int:
+def measure(evidence: Evidence, data: Data, count: int, settings: Settings) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    return max(_of_pass(evidence, data, count), _of_step(evidence, data, STEP_TO_PASS * count, eta_by_loss))
+    eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
+    return max(_of_pass(evidence, data, count), _of_step(evidence, data, settings.step_to_pass * count, eta_by_loss))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:

@@ -80,9 +80,8 @@ def fit(
     if microbatch is None:
         # Chosen once and written down: a run that goes on elsewhere must not choose differently.
         trial = _evidence(state, replace(settings, microbatch=1), data)
-        by_loss = settings.how.eta is By.LOSS
         with ranks.together(next(net.parameters()).device):
-            microbatch = choose_microbatch(trial, data, settings.memory, settings.batch_size, by_loss)
+            microbatch = choose_microbatch(trial, data, settings)
     settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
     folder = None if folder is None else Path(folder)
     if folder is not None:

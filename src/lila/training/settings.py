@@ -14,8 +14,6 @@ from lila.training.methods import METHODS, By, Method, MethodName
 
 _ENOUGH_PROBES = 1_000  # over all examples: see docs/speed.md
 _SAMPLED = 3  # one of so many examples
-STEP_TO_PASS = 2
-"""How many examples of a step of the weights take about the memory of one in a hyper-step."""
 
 
 class PassesName(StrEnum):
@@ -27,6 +25,9 @@ class PassesName(StrEnum):
     """The same two passes with random probes: enough of them in the first, one per example in the second."""
     SAMPLED = "sampled"
     """The same as "probed" on a third of the examples, drawn anew for each hyper-step and scaled up."""
+
+
+_STEP_TO_PASS = {PassesName.EXACT: 4, PassesName.PROBED: 2, PassesName.SAMPLED: 2}
 
 
 class OptimiserName(StrEnum):
@@ -69,7 +70,8 @@ class Settings:
         seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
             and of the network's first weights.
         microbatch: examples in memory at a time in a hyper-step; a step of the weights, whose graph is smaller, takes
-            twice as many. It does not change the result but by rounding. None chooses it from the memory.
+            `step_to_pass` times as many. It does not change the result but by rounding. None chooses it from the
+            memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
     """
@@ -135,7 +137,13 @@ class Settings:
     @property
     def part(self) -> int:
         """Examples of a step of the weights whose graph is in memory at a time."""
-        return self.batch_size if self.microbatch is None else min(STEP_TO_PASS * self.microbatch, self.batch_size)
+        whole = self.batch_size
+        return whole if self.microbatch is None else min(self.step_to_pass * self.microbatch, whole)
+
+    @property
+    def step_to_pass(self) -> int:
+        """How many examples of a step of the weights take about the memory of one in a hyper-step."""
+        return _STEP_TO_PASS[PassesName(self.passes)]
 
     def probe_counts(self, examples: int) -> tuple[int | None, int | None]:
         """Probes per example in the estimate and in the gradient, for a number of examples; None for all columns."""
