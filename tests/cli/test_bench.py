@@ -26,6 +26,7 @@ def test_bench_measures_and_compares_with_an_earlier_record(lila: Lila, tmp_path
 
 def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None:
     assert "no benchmark of 'gpt'" in lila("bench", "--networks", "gpt").stderr
+    assert "'lagged'" in lila("bench", "--networks", "mlp", "--passes", "probed,lagged").stderr
     (tmp_path / "other.json").write_text("[]")
     done = lila("bench", "--networks", "mlp", "--compare", tmp_path / "other.json")
     assert done.returncode == 3

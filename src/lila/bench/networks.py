@@ -69,15 +69,15 @@ JOBS = {
 """The networks, samples and images of the paper's timings, in the parts in which `fit` takes the paper's batches."""
 
 
-def measure(job: Job, examples: int, repeats: int) -> dict[str, float]:
-    """Everything about one network, as ratios but for the seconds of the unit."""
+def measure(job: Job, examples: int, repeats: int, kinds: Iterable[str] = tuple(PassesName)) -> dict[str, float]:
+    """Everything about one network and some kinds of passes, as ratios but for the seconds of the unit."""
     model, data = prepared(job, examples)
     unit = seconds(partial(parameter_epoch, model, data, job.batch), repeats)
     result = {"seconds of an epoch": unit}
     result["epoch / plain loop"] = unit / seconds(plain_loop(model, data, job.batch), repeats)
     result["warp / PyTorch's"] = warp_ratio(model, data[0][: job.batch], repeats)
     step = peak(partial(parameter_epoch, model, (data[0][: job.batch], data[1][: job.batch]), job.batch))
-    for name, work in hyper_steps(job, model, data).items():
+    for name, work in hyper_steps(job, model, data, kinds).items():
         parts = [seconds(part, repeats) / unit for part in work]
         result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(parts)} | {f"{name}: total": sum(parts)}
         result[f"{name}: memory / of a step"] = max(map(peak, work)) / step

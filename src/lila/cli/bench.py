@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila bench`."""
     networks = "which to measure, or none [mlp,cnn,resnet-8-8]"
     parser.add_argument("--networks", default="mlp,cnn,resnet-8-8", metavar="NAMES", help=networks)
+    passes = "which kinds of hyper-steps [exact,probed,sampled]"
+    parser.add_argument("--passes", default="exact,probed,sampled", metavar="NAMES", help=passes)
     scaling = "also how the cost grows with examples, samples and classes, and the memory with examples"
     parser.add_argument("--scaling", action="store_true", help=scaling)
     parser.add_argument("--width", type=int, metavar="UNITS", help="also the cost of an MLP with so many hidden units")
@@ -43,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from lila.bench import JOBS, machine, measure, memory, scaling, width
-    from lila.choices import check_count
+    from lila.choices import check_count, choose
     from lila.errors import ArgumentError
     from lila.memory import keep_heap
     from lila.training.checkpoint import write_json
+    from lila.training.settings import PassesName
 
     check_count("examples", arguments.examples)
     check_count("repeats", arguments.repeats)
@@ -55,13 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     keep_heap()
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
+    kinds = [choose(PassesName, name.strip(), "kind of passes") for name in arguments.passes.split(",")]
     names = [] if arguments.networks == "none" else [name.strip() for name in arguments.networks.split(",")]
     unknown = [name for name in names if name not in JOBS]
     if unknown:
         raise ArgumentError(f"There is no benchmark of {unknown[0]!r}; choose from {', '.join(JOBS)}.")
     earlier = None if arguments.compare is None else _read(arguments.compare)
     work: dict[str, Callable[[], dict[str, float]]] = {
-        name: partial(measure, JOBS[name], arguments.examples, arguments.repeats) for name in names
+        name: partial(measure, JOBS[name], arguments.examples, arguments.repeats, kinds) for name in names
     }
     if arguments.scaling:
         work |= {"scaling": partial(scaling, arguments.repeats), "memory": memory}
