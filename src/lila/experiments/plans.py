@@ -41,7 +41,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
 _STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.1}
 _COLOUR: dict[str, Any] = _STEEP | {
     "epochs": 60,
-    "batch_size": 50,
+    "batch_size": 30,
     "samples": 4,
     "optimiser": "sgd",
     "lr": 0.1,
@@ -54,9 +54,9 @@ _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
         1000,
         _STEEP | {"epochs": 50, "batch_size": 50, "samples": 12, "eta_lr": 0.12, "eta_lr_end": 0.03, "hyper_lr": 0.05},
     ),
-    "cnn": (500, _STEEP | {"epochs": 60, "batch_size": 25, "samples": 6, "burn_in": 11, "hyper_every": 2}),
-    "resnet-8-8": (500, _COLOUR),
-    "wrn-10-1": (500, _COLOUR),
+    "cnn": (400, _STEEP | {"epochs": 60, "batch_size": 25, "samples": 6, "burn_in": 11, "hyper_every": 2}),
+    "resnet-8-8": (300, _COLOUR),
+    "wrn-10-1": (300, _COLOUR),
 }
 """Training images and settings at the small scale, by network; others are the defaults. There are 18 to 45 hyper-steps
 in place of 990, so their learning rates are such that eta can reach a quarter turn or more and the precisions their
