@@ -126,6 +126,7 @@ def test_ranges_in_a_persons_units() -> None:
         "shear": "×0.90 to ×1.11",
     }
     assert "rotation=1.57" in repr(affine)
+    assert lila.Affine2d(["x-scale"], init=1000.0).readable_ranges((1, 8, 8)) == {"x-scale": "×10^-434 to ×10^434"}
 
 
 @pytest.mark.parametrize("augmentation", AUGMENTATIONS)

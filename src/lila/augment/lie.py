@@ -6,7 +6,7 @@ or log-scale along the i-th generator.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf, isfinite
+from math import e, exp, inf, isfinite, log, log10
 from typing import cast
 
 import torch
@@ -17,6 +17,7 @@ from lila.augment.parameterisation import PARAMETERISATIONS, Parameterisation, P
 from lila.choices import choose
 from lila.errors import ArgumentError
 
+_RUN_AWAY = 100.0  # a factor by which no image is scaled for its own good
 _LIMIT_TOLERANCE = 1e-6  # a range brought back to its limit may exceed it by rounding and must keep its gradient
 
 
@@ -36,7 +37,10 @@ def pixels(value: float, shape: tuple[int, ...]) -> str:
 
 
 def scale_factor(value: float, shape: tuple[int, ...]) -> str:
-    """A log-scale, told as the interval of factors."""
+    """A log-scale, told as the interval of factors; one that has run away by their powers of ten."""
+    if value > log(_RUN_AWAY):
+        power = log10(e) * value
+        return f"×10^-{power:.0f} to ×10^{power:.0f}"
     return f"×{exp(-value):.2f} to ×{exp(value):.2f}"
 
 
