@@ -1,8 +1,10 @@
 """What a run costs with one and with two processes of one thread each, and how many bytes they send.
 
-Strong scaling: the same examples, shared. Weak scaling: as many examples for each process. The unit is the time of one
-process. Before anything is timed, one and two processes are checked to give the same evidence. It also prints what
-the model of docs/distributed.md rests on: sizes of Kronecker factors, and the speed of sums and decompositions here.
+Strong scaling: the same examples and batches, shared. Weak scaling: as many examples, and as many of each batch, for
+each process; beside it two processes that do the same without exchanging anything, as they share caches and memory all
+the same. The unit is the time of one process. Before anything is timed, one and two processes are checked to give the
+same evidence. It also prints what the model of docs/distributed.md rests on: sizes of Kronecker factors, and the speed
+of decompositions here.
 
     python benchmarks/processes.py
 """
@@ -15,6 +17,7 @@ import socket
 import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -41,18 +44,21 @@ _TOLERANCE = 1e-4
 _SIDE = 2000
 
 
-def work(rank: int, count: int, port: int, name: str, examples: int, answers: Any) -> None:
-    """One process: times of an epoch and of a hyper-step, bytes sent, and the evidence to compare by."""
+def work(rank: int, count: int, port: int, name: str, times: int, examples: int, answers: Any) -> None:
+    """One process: times of an epoch and of a hyper-step, bytes sent, and the evidence to compare by.
+
+    Examples and batches are so many times those of the network's job.
+    """
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     keep_heap()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=count, timeout=timedelta(minutes=30))
     sent = _counted()
     ranks, job = Ranks.here(), JOBS[name]
-    model, data = prepared(job, examples)
-    settings = Settings(batch_size=job.batch, samples=job.samples, microbatch=job.microbatch(PassesName.PROBED))
+    model, data = prepared(job, times * examples)
+    settings = Settings(batch_size=times * job.batch, samples=job.samples, microbatch=job.microbatch(PassesName.PROBED))
     state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings)
-    shared = _shared(evidence_of(job, model, PassesName.PROBED, examples), ranks)
+    shared = _shared(evidence_of(job, model, PassesName.PROBED, times * examples), ranks)
     everything = Examples(data)
 
     def epoch() -> None:
@@ -66,13 +72,13 @@ def work(rank: int, count: int, port: int, name: str, examples: int, answers: An
     for what, function in (("epoch", epoch), ("hyper-step", hyper_step)):
         function()
         sent[0] = 0
-        times = []
+        taken = []
         for _ in range(_REPEATS):
             dist.barrier()
             started = time.perf_counter()
             function()
-            times.append(time.perf_counter() - started)
-        result[what] = statistics.median(times)
+            taken.append(time.perf_counter() - started)
+        result[what] = statistics.median(taken)
         result[f"bytes of {what}"] = sent[0] // _REPEATS
     answers.put((rank, result))
     dist.barrier()
@@ -101,14 +107,16 @@ def _counted() -> list[int]:
     return sent
 
 
-def measured(name: str, count: int, examples: int) -> dict[str, Any]:
-    """Run so many processes and take the slowest of their times."""
+def measured(name: str, count: int, times: int, examples: int) -> dict[str, Any]:
+    """Run so many processes on so many times the examples, and take the slowest of their times."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
-    workers = [context.Process(target=work, args=(rank, count, port, name, examples, answers)) for rank in range(count)]
+    workers = [
+        context.Process(target=work, args=(rank, count, port, name, times, examples, answers)) for rank in range(count)
+    ]
     for worker in workers:
         worker.start()
     results = [answers.get()[1] for _ in workers]
@@ -147,16 +155,21 @@ def main() -> None:
     parser.add_argument("--network", choices=list(JOBS), default="mlp")
     parser.add_argument("--examples", type=int, default=500)
     arguments = parser.parse_args()
-    one = measured(arguments.network, 1, arguments.examples)
-    strong = measured(arguments.network, 2, arguments.examples)
+    one = measured(arguments.network, 1, 1, arguments.examples)
+    strong = measured(arguments.network, 2, 1, arguments.examples)
     if abs(strong["evidence"] / one["evidence"] - 1) > _TOLERANCE:
         raise NumericalError(f"Two processes find an evidence of {strong['evidence']}, one {one['evidence']}.")
-    weak = measured(arguments.network, 2, 2 * arguments.examples)
+    weak = measured(arguments.network, 2, 2, arguments.examples)
+    with ThreadPoolExecutor() as pool:
+        apart = list(pool.map(lambda _: measured(arguments.network, 1, 1, arguments.examples), range(2)))
     result = {
         "settings": vars(arguments) | machine() | {"threads": 1},
         "one process": one,
         "two, the same examples": {what: strong[what] / one[what] for what in ("epoch", "hyper-step")},
         "two, twice the examples": {what: weak[what] / one[what] for what in ("epoch", "hyper-step")},
+        "two that do not exchange anything": {
+            what: max(other[what] for other in apart) / one[what] for what in ("epoch", "hyper-step")
+        },
         "bytes per process": {what: strong[f"bytes of {what}"] for what in ("epoch", "hyper-step")},
         f"seconds to decompose a matrix of side {_SIDE}, one thread": decomposition(),
         "Kronecker factors of a ResNet-50": factors_of_resnet50(),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,12 +47,12 @@ def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
     other = started([*TORCHRUN, "--max-restarts=1", *command(*train, str(tmp_path / "two"), "--seed", "1")])
     _, err = other.communicate(timeout=200)
     assert other.returncode != 0  # also when torchrun starts it anew, as it is not the run that is there
-    assert "lila, rank 0:" in err
-    assert "already holds a run" in err
+    # From whichever process is first: torchrun then ends the other.
+    assert re.search(r"lila, rank [01]: .*two already holds a run", err), err
 
 
 def test_torchrun_goes_on_from_the_last_checkpoint_when_a_rank_is_killed(tmp_path: Path) -> None:
-    train = ["train", "digits", *OPTIONS, "--epochs", "40", "--progress", "silent", "--out", str(tmp_path / "run")]
+    train = ["train", "digits", *OPTIONS, "--epochs", "20", "--progress", "silent", "--out", str(tmp_path / "run")]
     process = started([*TORCHRUN, "--max-restarts=1", *command(*train)])
     history = tmp_path / "run" / "history.jsonl"
     deadline = time.monotonic() + 120
@@ -68,5 +69,5 @@ def test_torchrun_goes_on_from_the_last_checkpoint_when_a_rank_is_killed(tmp_pat
     assert (tmp_path / "run" / "result.json").exists()
     assert history.read_text().splitlines()[:2] == before  # with the seconds they took: they were not done again
     epochs = [json.loads(line)["epoch"] for line in history.read_text().splitlines()]
-    assert epochs == list(range(1, 41))
+    assert epochs == list(range(1, 21))
     assert "exitcode: -9" in err or "SIGKILL" in err

@@ -51,9 +51,16 @@ CASES: dict[str, dict[str, Any]] = {
 """What processes do. The last batch of three examples has two, fewer than there are processes."""
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+QUICK = {("kron", 2), ("streamed, batches smaller than the group", 4)}
+
+
 @pytest.mark.parametrize(
-    "case", [case if i < 2 else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(CASES)]
+    ("case", "processes"),
+    [
+        pytest.param(case, processes, marks=() if (case, processes) in QUICK else pytest.mark.slow)
+        for case in CASES
+        for processes in (2, 4)
+    ],
 )
 def test_processes_agree_with_one(case: str, processes: int, tmp_path: Path) -> None:
     alone = worker.found(tmp_path, CASES[case], Ranks())
@@ -74,19 +81,17 @@ def test_a_process_does_not_read_everything(tmp_path: Path) -> None:
         assert found(tmp_path, rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
 
 
-def test_a_run_of_two_goes_on_with_one_and_with_four(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, processes: int) -> None:
     whole = worker.found(tmp_path, {}, Ranks())
-    for processes in (1, 4):
-        folder = tmp_path / str(processes)
-        folder.mkdir()
-        stopped = torchrun(2, folder, {"folder": True, "fault": "die", "at": 1, "after": 30})
-        assert stopped.returncode != 0
-        assert not (folder / "found-0.json").exists()
-        assert read_checkpoint(folder / "run")[1] > 0
-        before = (folder / "run" / "history.jsonl").read_text().splitlines()[0]
-        assert torchrun(processes, folder, {"folder": True, "resume": True}).returncode == 0
-        assert_same(found(folder), whole)
-        assert (folder / "run" / "history.jsonl").read_text().splitlines()[0] == before  # not done again
+    stopped = torchrun(2, tmp_path, {"folder": True, "fault": "die", "at": 1, "after": 30})
+    assert stopped.returncode != 0
+    assert not (tmp_path / "found-0.json").exists()
+    assert read_checkpoint(tmp_path / "run")[1] > 0
+    before = (tmp_path / "run" / "history.jsonl").read_text().splitlines()[0]
+    assert torchrun(processes, tmp_path, {"folder": True, "resume": True}).returncode == 0
+    assert_same(found(tmp_path), whole)
+    assert (tmp_path / "run" / "history.jsonl").read_text().splitlines()[0] == before  # not done again
 
 
 def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:

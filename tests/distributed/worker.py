@@ -102,5 +102,6 @@ if __name__ == "__main__":
         main()
     except Exception:
         traceback.print_exc()
+        time.sleep(2)  # so that others speak too, before torchrun ends them
         leave(1)
     leave(0)
