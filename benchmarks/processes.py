@@ -47,7 +47,7 @@ _SIDE = 2000
 def work(rank: int, count: int, port: int, name: str, times: int, examples: int, answers: Any) -> None:
     """One process: times of an epoch and of a hyper-step, bytes sent, and the evidence to compare by.
 
-    Examples and batches are so many times those of the network's job.
+    Examples are `times` those given, batches `times` those of the network's job.
     """
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     keep_heap()
