@@ -6,7 +6,7 @@ or log-scale along the i-th generator.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import e, exp, inf, isfinite, log, log10
+from math import exp, inf, isfinite, log
 from typing import cast
 
 import torch
@@ -39,7 +39,7 @@ def pixels(value: float, shape: tuple[int, ...]) -> str:
 def scale_factor(value: float, shape: tuple[int, ...]) -> str:
     """A log-scale, told as the interval of factors; one that has run away by their powers of ten."""
     if value > log(_RUN_AWAY):
-        power = log10(e) * value
+        power = value / log(10)
         return f"×10^-{power:.0f} to ×10^{power:.0f}"
     return f"×{exp(-value):.2f} to ×{exp(value):.2f}"
 

@@ -20,7 +20,7 @@ class Scale(StrEnum):
     """How large an experiment is."""
 
     SMALL = "small"
-    """What two cores finish in at most 40 minutes."""
+    """What two cores can bear: meant to take at most 40 minutes, which accuracy exceeds on slow ones."""
     PAPER = "paper"
     """The paper's own settings."""
 
