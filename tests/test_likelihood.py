@@ -37,13 +37,23 @@ def test_score_hessian_and_root_are_those_of_automatic_differentiation(
         torch.testing.assert_close(likelihood.hessian(f)[n], expected)
         root = likelihood.root(f)[n]
         torch.testing.assert_close(root @ root.mT, expected)
+        torch.testing.assert_close(likelihood.sum_of_hessians(f[n : n + 1]), expected)
+    torch.testing.assert_close(likelihood.sum_of_hessians(f), likelihood.hessian(f).sum(0))
+    unit_vectors = torch.eye(likelihood.root(f).shape[2], dtype=f.dtype).expand(len(f), -1, -1)
+    torch.testing.assert_close(likelihood.root(f), likelihood.root_times(f, unit_vectors))
+
+
+def test_the_hessian_of_a_confident_classifier_does_not_cancel_in_float32() -> None:
+    f = torch.tensor([[20.0, 0.0, -3.0], [25.0, 1.0, 0.0]])
+    found, expected = lila.Categorical().sum_of_hessians(f), lila.Categorical().sum_of_hessians(f.double())
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
 
 
 def test_gradients_of_the_root_are_finite_where_probabilities_underflow() -> None:
     for likelihood in (lila.Categorical(), lila.Bernoulli()):
         f = torch.tensor([[300.0, -300.0, 0.0]], requires_grad=True)
         root = likelihood.root(f)
-        (grad,) = torch.autograd.grad(root.square().sum(), f)
+        (grad,) = torch.autograd.grad(root.square().sum() + likelihood.sum_of_hessians(f).square().sum(), f)
         assert root.isfinite().all()
         assert grad.isfinite().all()
 

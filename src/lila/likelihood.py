@@ -7,6 +7,7 @@ Indices: b examples, c outputs, r columns of the root. Each class gives, for one
     root       L with L L' = Lambda = -d2 log p / df2  (b, c, r)
     sizes      about how large the columns of L are    (b, r)
     hessian    Lambda                                  (b, c, c)
+    sum_of_hessians  sum_b Lambda                      (c, c)
 
 All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
 """
@@ -51,6 +52,10 @@ class Likelihood(nn.Module, ABC):
         return root @ root.mT
 
     @abstractmethod
+    def sum_of_hessians(self, f: Tensor) -> Tensor:
+        """The output Hessians summed over the examples, shape (c, c), in a cost quadratic in c."""
+
+    @abstractmethod
     def check_targets(self, outputs: int, y: Tensor) -> None:
         """Raise DataError unless y can be targets of a network with this number of outputs."""
 
@@ -75,12 +80,30 @@ class Categorical(Likelihood):
         return f.softmax(1).gather(1, self._unlikely(f))
 
     def root_times(self, f: Tensor, z: Tensor) -> Tensor:
-        u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
-        e = F.one_hot(f.argmax(1), f.shape[1]).to(f.dtype)
-        w = u + e
+        u, e, w = self._reflection(f)
         per_class = z.new_zeros(*f.shape, z.shape[2]).scatter(1, self._unlikely(f)[:, :, None].expand_as(z), z)
         along = torch.einsum("bc,bck->bk", w, per_class) / (1 + (u * e).sum(1, keepdim=True))
         return u[:, :, None] * (per_class - w[:, :, None] * along[:, None, :])
+
+    def root(self, f: Tensor) -> Tensor:
+        """D H written out, column by column: an outer product to which D is added where class and column agree."""
+        u, e, w = self._reflection(f)
+        unlikely = self._unlikely(f)
+        short = w.gather(1, unlikely) / (1 + (u * e).sum(1, keepdim=True))
+        columns = short[:, :, None] * -(u * w)[:, None, :]  # (b, r, c)
+        return columns.scatter_add(2, unlikely[:, :, None], u.gather(1, unlikely)[:, :, None]).mT
+
+    def sum_of_hessians(self, f: Tensor) -> Tensor:
+        """Rows of Lambda sum to zero, so its diagonal is known from what lies beside it, without cancellation."""
+        p = f.softmax(1)
+        beside = (p.mT @ p).masked_fill(torch.eye(f.shape[1], dtype=torch.bool, device=f.device), 0.0)
+        return beside.sum(1).diag() - beside
+
+    def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The vectors u, e and w, each (b, c)."""
+        u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
+        e = F.one_hot(f.argmax(1), f.shape[1]).to(f.dtype)
+        return u, e, u + e
 
     def _unlikely(self, f: Tensor) -> Tensor:
         """The classes that each column belongs to, all but the likeliest: (b, c - 1)."""
@@ -121,6 +144,9 @@ class Bernoulli(Likelihood):
 
     def root_times(self, f: Tensor, z: Tensor) -> Tensor:
         return (0.5 * (F.logsigmoid(f) + F.logsigmoid(-f))).exp()[:, :, None] * z
+
+    def sum_of_hessians(self, f: Tensor) -> Tensor:
+        return self.sizes(f).sum(0).diag()
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         _check_columns("Bernoulli", outputs, y)
@@ -170,6 +196,9 @@ class Gaussian(Likelihood):
 
     def root_times(self, f: Tensor, z: Tensor) -> Tensor:
         return (1 / self.sigma).expand_as(f)[:, :, None] * z
+
+    def sum_of_hessians(self, f: Tensor) -> Tensor:
+        return self.sizes(f).sum(0).diag()
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         if self.log_sigma.dim() == 1 and len(self.log_sigma) != outputs:

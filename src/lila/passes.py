@@ -6,13 +6,12 @@ Both see a batch through the same eyes, `Pass.batch`; the second with a graph. M
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
 
 import torch
 from torch import Tensor
 
 from lila.augment.compose import Compose
-from lila.curvature import Layer, Roots, Structure, Tape, record
+from lila.curvature import Columns, Layer, Roots, Structure, Tape, record
 from lila.curvature.audit import audit
 from lila.data.examples import Batch
 from lila.errors import DataError, NumericalError
@@ -60,7 +59,7 @@ class Pass:
         with torch.set_grad_enabled(differentiable):
             return log_likelihood, self.structure.of_batch(tape, columns)
 
-    def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Tensor]:
+    def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
         """Log-likelihood of a batch, and the tape and columns of which its curvature is made."""
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
@@ -75,15 +74,15 @@ class Pass:
         index = batch.index[:, None] * samples + torch.arange(samples, device=batch.index.device)
         return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0))
 
-    def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Tensor]:
+    def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Columns]:
         noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
         tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
         f = tape.outputs if differentiable else tape.outputs.detach()
         self.likelihood.check_targets(f.shape[1], batch.y)
         with torch.set_grad_enabled(differentiable):
             log_likelihood = weight * self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
-            columns = sqrt(weight) * self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
-            return log_likelihood, tape, columns
+            columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
+            return log_likelihood, tape, columns.weighted(weight)
 
 
 def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Tensor, Structure]:

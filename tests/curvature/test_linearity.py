@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import lila
 from cases import NETWORKS, make_case
-from lila.curvature import tape
+from lila.curvature import Samples, record, recording
 from lila.curvature.linearity import linear_between_kinks
 
 WEIGHT = torch.randn(3, 3)
@@ -51,7 +51,7 @@ def test_what_comes_before_the_input_does_not_matter() -> None:
 @pytest.mark.parametrize("network", NETWORKS)
 def test_networks_are_told_apart(network: str) -> None:
     case = make_case(network)
-    made = tape.record(case.model, (), case.x, case.noise(), tape.Samples.AVERAGED, differentiable=True)
+    made = record(case.model, (), case.x, case.noise(), Samples.AVERAGED, differentiable=True)
     assert made.linear is (network in ("linear", "rectified"))
 
 
@@ -60,7 +60,7 @@ def test_the_networks_of_the_paper_are_linear_between_kinks(model: str) -> None:
     net = lila.make_model(model, (3, 8, 8), 4)
     invariant = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=2)
     noise = invariant.draw(lila.Draw(), torch.arange(2), torch.float32)
-    made = tape.record(invariant, (), torch.rand(2, 3, 8, 8), noise, tape.Samples.AVERAGED, differentiable=True)
+    made = record(invariant, (), torch.rand(2, 3, 8, 8), noise, Samples.AVERAGED, differentiable=True)
     assert made.linear
 
 
@@ -74,7 +74,7 @@ def test_the_shorter_way_gives_the_same_gradient(
     evidence = case.evidence(structure, gradient_probes=probes)
     estimate = evidence.estimate(case.data, case.draw)
     shorter = evidence.gradient(case.data, estimate)
-    monkeypatch.setattr(tape, "linear_between_kinks", lambda outputs, start: False)
+    monkeypatch.setattr(recording, "linear_between_kinks", lambda outputs, start: False)
     for name, expected in evidence.gradient(case.data, estimate).items():
         torch.testing.assert_close(shorter[name], expected)
 

@@ -6,10 +6,11 @@ from lila.curvature.diag import Diag
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
 from lila.curvature.layers import Layer, find_layers
-from lila.curvature.roots import CurvatureKind, Roots
+from lila.curvature.recording import record
+from lila.curvature.roots import Columns, CurvatureKind, Roots
 from lila.curvature.rules import Rule, Sharing, register_rule
 from lila.curvature.structure import Structure
-from lila.curvature.tape import Samples, Tape, record
+from lila.curvature.tape import Samples, Tape
 
 
 class StructureName(StrEnum):
@@ -28,6 +29,7 @@ STRUCTURES: dict[StructureName, type[Structure]] = {
 
 __all__ = [
     "STRUCTURES",
+    "Columns",
     "CurvatureKind",
     "Diag",
     "Full",

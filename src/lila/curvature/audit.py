@@ -11,8 +11,9 @@ from torch import Tensor
 
 from lila.augment.compose import Compose
 from lila.curvature.layers import Layer
+from lila.curvature.recording import record
 from lila.curvature.structure import jacobian
-from lila.curvature.tape import Samples, record
+from lila.curvature.tape import Samples
 from lila.errors import ModelError
 from lila.invariant import InvariantModel
 
@@ -31,7 +32,7 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
     """
     views = model.views(x[:_EXAMPLES], noise[:_EXAMPLES, :_SAMPLES]).detach()
     plain = InvariantModel(model.net, Compose(), samples=1)
-    tape = record(plain, layers, views, views.new_zeros(len(views), 1, 0), Samples.POSITIONS, differentiable=False)
+    tape = record(plain, layers, views, views.new_zeros(len(views), 1, 0), Samples.AVERAGED, differentiable=False)
     column = torch.zeros_like(tape.outputs)
     column[0] = torch.linspace(1, 2, column.shape[1])
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lila.curvature.layers import Layer
+from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 
@@ -30,10 +31,10 @@ class Diag(Structure):
         return cls(tuple(layers), tuple(like.new_zeros(layer.shape) for layer in layers))
 
     @classmethod
-    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
-        total = cls.zeros(tape.layers, columns)
-        for column in columns.unbind(2):
+        total = cls.zeros(tape.layers, columns.u)
+        for column in columns.u.unbind(1):
             squares = (jacobian(g, a).square().sum(0) for g, a in zip(tape.pull(column), inputs, strict=True))
             total = total + cls(tape.layers, tuple(squares))
         return total

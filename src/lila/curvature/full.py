@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lila.curvature.layers import Layer
+from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError, NumericalError
@@ -42,10 +43,10 @@ class Full(Structure):
         return cls(tuple(layers), like.new_zeros(weights, weights))
 
     @classmethod
-    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         rows = []
-        for column in columns.unbind(2):
+        for column in columns.u.unbind(1):
             blocks = [jacobian(g, a).flatten(1) for g, a in zip(tape.pull(column), inputs, strict=True)]
             rows.append(torch.cat(blocks, dim=1))  # (b, P)
         J = torch.cat(rows)  # (b k, P)

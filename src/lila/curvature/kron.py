@@ -27,6 +27,7 @@ from torch import Tensor
 from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
 from lila.curvature.moments import quadratic, second_moment
+from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
@@ -131,23 +132,29 @@ class Kron(Structure):
         return cls(tuple(blocks))
 
     @classmethod
-    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
+    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         A = [second_moment(a) for a in _factor_inputs(tape, inputs)]
-        G = [[second_moment(g) for g in chunk] for chunk in _gradients(tape, inputs, columns)]
+        chunks = [[second_moment(g) for g in chunk] for chunk in _gradients(tape, inputs, columns)]
+        G = [sum(parts[1:], parts[0]) for parts in zip(*chunks, strict=True)]
+        if tape.head is not None:  # its g are the columns
+            G.insert(tape.head, columns.moment()[None])
         blocks = []
-        for layer, a, A_layer, parts in zip(tape.layers, inputs, A, zip(*G, strict=True), strict=True):
+        for layer, a, A_layer, G_layer in zip(tape.layers, inputs, A, G, strict=True):
             positions = len(a) * (1 if layer.rule.sharing is Sharing.REDUCE else a.shape[1])
-            blocks.append(KronBlock(layer, A_layer, sum(parts[1:], parts[0]), float(positions)))
+            blocks.append(KronBlock(layer, A_layer, G_layer, float(positions)))
         return cls(tuple(blocks))
 
-    def along(self, tape: Tape, columns: Tensor) -> Tensor:
+    def along(self, tape: Tape, columns: Columns) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
         inputs = tape.inputs()
         vectors = _factor_inputs(tape, inputs)
         products = [quadratic(a, block.A) for block, a in zip(self.blocks, vectors, strict=True)]
+        P = [block.G for block in self.blocks]
+        if tape.head is not None:
+            products.append((P.pop(tape.head)[0] * columns.moment()).sum())
         for chunk in _gradients(tape, inputs, columns):
-            products += [quadratic(g, block.G) for block, g in zip(self.blocks, chunk, strict=True)]
+            products += [quadratic(g, P_layer) for g, P_layer in zip(chunk, P, strict=True)]
         return torch.stack(products).sum()
 
     def over(self) -> tuple[Layer, ...]:
@@ -254,17 +261,21 @@ def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Tensor) -> Iterator[list[Tensor]]:
-    """Per layer, the output gradients g, or what stands for them, (b, k t, r, o); a few columns at a time.
+def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Columns) -> Iterator[list[Tensor]]:
+    """Per layer but the head, the output gradients g, or what stands for them, (b, k t, r, o); a few columns at a time.
 
     One large product is faster than many small ones, and as many averaged gradients as there are samples take about
     the memory of the layers' activations.
     """
-    for chunk in columns.split(max(tape.views // len(columns), 1), dim=2):
+    body = tape.body()
+    if not body.layers:
+        return
+    inputs = [a for position, a in enumerate(inputs) if position != tape.head]
+    for chunk in columns.u.split(max(tape.views // len(tape.outputs), 1), dim=1):
         by_column = []
-        for gradients in tape.pull_all(chunk):
+        for gradients in body.pull_all(chunk):
             pulled = []
-            for layer, a, g in zip(tape.layers, inputs, gradients, strict=True):
+            for layer, a, g in zip(body.layers, inputs, gradients, strict=True):
                 reduced = layer.rule.sharing is Sharing.REDUCE
                 pulled.append(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g)
             by_column.append(pulled)

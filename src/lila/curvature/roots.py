@@ -13,6 +13,7 @@ within a group are random, so it pays that groups weigh about the same, and a co
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import sqrt
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,32 @@ from torch import Tensor
 from lila.choices import check_count
 from lila.likelihood import Likelihood
 from lila.noise import Draw
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of the examples of a batch.
+
+    Attributes:
+        u: the columns, one after the other, shape (b, k, c); differentiable in f and in the likelihood.
+        sum_of_hessians: sum_b Lambda, shape (c, c), if that is what they make up exactly; else None.
+    """
+
+    u: Tensor
+    sum_of_hessians: Tensor | None = None
+
+    def moment(self) -> Tensor:
+        """sum_b sum_k u u', shape (c, c)."""
+        if self.sum_of_hessians is not None:
+            return self.sum_of_hessians
+        rows = self.u.flatten(0, 1)
+        return rows.mT @ rows
+
+    def weighted(self, weight: float) -> "Columns":
+        """Those of a sum in which every example has a weight."""
+        if weight == 1:
+            return self
+        return Columns(sqrt(weight) * self.u, None if self.sum_of_hessians is None else weight * self.sum_of_hessians)
 
 
 class CurvatureKind(StrEnum):
@@ -46,8 +73,8 @@ class Roots:
     def __post_init__(self) -> None:
         check_count("probes", self.probes, optional=True)
 
-    def columns(self, likelihood: Likelihood, f: Tensor, y: Tensor, draw: Draw, index: Tensor) -> Tensor:
-        """The columns u of each example of a batch, shape (b, c, k); differentiable in f and in the likelihood.
+    def columns(self, likelihood: Likelihood, f: Tensor, y: Tensor, draw: Draw, index: Tensor) -> Columns:
+        """The columns u of each example of a batch.
 
         Args:
             likelihood: gives the root, or the score.
@@ -57,13 +84,13 @@ class Roots:
             index: the examples' indices, which fix their probes.
         """
         if self.kind is CurvatureKind.EF:
-            return likelihood.score(f, y).unsqueeze(2)
+            return Columns(likelihood.score(f, y).unsqueeze(1))
         sizes = likelihood.sizes(f).detach()  # (b, r)
         if self.probes is None or self.probes >= sizes.shape[1]:
-            return likelihood.root(f)
+            return Columns(likelihood.root(f).mT, likelihood.sum_of_hessians(f))
         signs = draw.signs(index, (sizes.shape[1],), f.dtype)
         z = F.one_hot(_groups(sizes, self.probes), self.probes) * signs[:, :, None]  # (b, r, k)
-        return likelihood.root_times(f, z)
+        return Columns(likelihood.root_times(f, z).mT)
 
 
 def _groups(sizes: Tensor, count: int) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from lila.curvature.layers import Layer
+from lila.curvature.roots import Columns
 from lila.curvature.tape import Samples, Tape
 from lila.errors import ArgumentError
 from lila.ranks import Ranks
@@ -38,8 +39,8 @@ class Structure(ABC):
 
     @classmethod
     @abstractmethod
-    def of_batch(cls, tape: Tape, columns: Tensor) -> Self:
-        """The sum over the examples of a recorded batch, for columns of shape (b, c, k)."""
+    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
+        """The sum over the examples of a recorded batch, for these columns."""
 
     @abstractmethod
     def over(self) -> tuple[Layer, ...]:
@@ -80,7 +81,7 @@ class Structure(ABC):
     def inner(self, other: Self) -> Tensor:
         """The inner product with another object of the class, a scalar."""
 
-    def along(self, tape: Tape, columns: Tensor) -> Tensor:
+    def along(self, tape: Tape, columns: Columns) -> Tensor:
         """The inner product of a cotangent with the curvature of a recorded batch, differentiable."""
         return self.inner(self.of_batch(tape, columns))
 

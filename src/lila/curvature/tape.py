@@ -1,25 +1,23 @@
-"""One run of the invariant network that remembers, for each layer, its inputs and the way back to its outputs.
+"""What a run of the invariant network leaves behind: for each layer, its inputs and the way back to its outputs.
 
 For an invariant network the outputs are f_hat = 1/S sum_s f(x_s), so the gradient of f_hat at the layer's output for
 view s is g_s / S. Summed over s it is the average of the Jacobians g_s (eq. kfac_aug). Kept apart, the samples act as
 further positions: the Jacobian of f_hat in a layer's weights is sum_{s,t} (g_st / S) a_st' (eq. aug_ggn).
+
+Where the network ends in a linear layer, its head, f_hat = W (1/S sum_s h_s) + b for the inputs h_s of the head. Then
+columns are pulled back through W once per example rather than once per view, and the head's own g are the columns.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 
-from lila.curvature.convolution import ConstantConvolutions
 from lila.curvature.layers import Layer
-from lila.curvature.linearity import linear_between_kinks
-from lila.errors import ModelError
-from lila.invariant import InvariantModel
 
 
 class Samples(Enum):
@@ -44,6 +42,8 @@ class Tape:
         samples: what becomes of the samples of an example.
         differentiable: whether everything carries a graph to the hyperparameters.
         linear: whether the network is linear between its kinks.
+        head: position among the layers of the linear one that gives f_hat; its edge has a row per example. None if
+            there is none, or the samples are positions.
     """
 
     outputs: Tensor
@@ -54,6 +54,18 @@ class Tape:
     samples: Samples
     differentiable: bool
     linear: bool
+    head: int | None = None
+
+    def body(self) -> "Tape":
+        """The same without the head: the layers to which columns must be pulled back."""
+        kept = [position for position in range(len(self.layers)) if position != self.head]
+        return replace(
+            self,
+            layers=tuple(self.layers[position] for position in kept),
+            uses=tuple(self.uses[position] for position in kept),
+            edges=tuple(self.edges[position] for position in kept),
+            head=None,
+        )
 
     def inputs(self) -> tuple[Tensor, ...]:
         """Per layer, the inputs a of all its uses, shape (b, t, r, d): further uses are further positions."""
@@ -69,19 +81,19 @@ class Tape:
         return self.gradients(column, create_graph=self.differentiable and not self.linear)
 
     def pull_all(self, columns: Tensor) -> tuple[tuple[Tensor, ...], ...]:
-        """The gradients of `pull` for each of the columns (b, c, k).
+        """The gradients of `pull` for each of the columns (b, k, c).
 
         For many columns of a network with constant J, the rows of J cost less than a pull and a push per column.
         """
-        outputs, count = columns.shape[1:]
+        count, outputs = columns.shape[1:]
         if not (self.differentiable and self.linear and outputs <= 2 * count):
-            return tuple(self.pull(column) for column in columns.unbind(2))
+            return tuple(self.pull(column) for column in columns.unbind(1))
         unit_vectors = torch.eye(outputs, dtype=columns.dtype, device=columns.device)
         rows = [self.gradients(unit.expand_as(self.outputs), create_graph=False) for unit in unit_vectors]
         pulled = []
         for of_layer in zip(*rows, strict=True):
             J = torch.stack(of_layer, dim=1)  # (b, c, t, r, o)
-            pulled.append((columns.mT @ J.flatten(2)).unflatten(2, J.shape[2:]).unbind(1))
+            pulled.append((columns @ J.flatten(2)).unflatten(2, J.shape[2:]).unbind(1))
         return tuple(zip(*pulled, strict=True))
 
     def gradients(self, column: Tensor, create_graph: bool) -> tuple[Tensor, ...]:
@@ -100,18 +112,19 @@ class Tape:
             else ()
         )
         pulled = []
-        for layer, uses in zip(self.layers, self.uses, strict=True):
-            per_use = [self._arrange(layer, next(grads), a) for a in uses]
+        for position, (layer, uses) in enumerate(zip(self.layers, self.uses, strict=True)):
+            views = len(self.outputs) if position == self.head else self.views
+            per_use = [self._arrange(layer, next(grads), a, views) for a in uses]
             pulled.append(self._join(per_use, layer, layer.shape[1]))
         return tuple(pulled)
 
-    def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor) -> Tensor:
+    def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor, views: int) -> Tensor:
         if grad is None:  # the output does not depend on this use of the layer
             return a.new_zeros(*a.shape[:3], layer.shape[1])
         g = layer.rule.outputs(layer.module, grad)  # (v folds, t, r, o)
         batch = len(self.outputs)
         if self.samples is Samples.AVERAGED:
-            return split_samples(g, batch, self.views).sum(1).flatten(1, 2)
+            return split_samples(g, batch, views).sum(1).flatten(1, 2)
         return g.unflatten(0, (batch, -1)).flatten(1, 2)
 
     def _join(self, uses: list[Tensor], layer: Layer, width: int) -> Tensor:
@@ -141,93 +154,6 @@ class _LinearPull(torch.autograd.Function):
         return pushed, None
 
 
-def record(
-    model: InvariantModel, layers: Iterable[Layer], x: Tensor, noise: Tensor, samples: Samples, differentiable: bool
-) -> Tape:
-    """Run the invariant network on a batch and record its layers.
-
-    The weights are constants here (detached, without touching the network), so no gradient to them is ever computed.
-
-    Args:
-        model: the invariant network.
-        layers: those to record.
-        x: inputs, shape (b, *shape).
-        noise: shape (b, s, k).
-        samples: what becomes of the samples of an example.
-        differentiable: keep a graph to the parameters of the augmentation.
-    """
-    layers = tuple(layers)
-    batch = x.shape[0]
-    views = model.views(x, noise)
-    if not (differentiable and views.requires_grad):
-        # Every layer's output needs a place in the graph; a copy, as a network may begin with an in-place operation.
-        views = views.detach().requires_grad_().clone()
-    start = views.grad_fn
-    uses: list[list[Tensor]] = [[] for _ in layers]
-    edges: list[list[GradientEdge]] = [[] for _ in layers]
-
-    def features(layer: Layer, x: Tensor) -> Tensor:
-        """The layer's inputs a, shape (b, t, r, d); averaging commutes with everything linear, so it comes first."""
-        if x.shape[0] % views.shape[0]:
-            raise ModelError(
-                f"Layer {layer.name!r} got an input of shape {tuple(x.shape)} when the network was given "
-                f"{views.shape[0]} inputs. The first dimension of every layer's input must run over the network's "
-                "inputs (batch first), so that what belongs to which example can be told."
-            )
-        raw = layer.rule.features(layer.module, x)
-        if samples is Samples.AVERAGED:
-            raw = _mean_over_samples(raw, batch, views.shape[0])
-        return layer.inputs(raw).unflatten(0, (batch, -1)).flatten(1, 2)
-
-    def hook_for(position: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]:
-        layer = layers[position]
-
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
-            if not output.requires_grad:
-                raise ModelError(
-                    f"The output of {layer.name!r} has no gradient: the network runs it under torch.no_grad() or "
-                    "detaches what comes before it. Freeze its parameters if that is meant."
-                )
-            with torch.set_grad_enabled(differentiable):
-                uses[position].append(features(layer, args[0] if args else next(iter(kwargs.values()))))
-            # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
-            edges[position].append(get_gradient_edge(output))
-            # Autograd rewrites the history of a view that is changed in place, and the edge with it: hand on a copy.
-            return output.clone() if output._is_view() else None
-
-        return hook
-
-    def forget(*_: Any) -> None:
-        """A network that is run again, in another layout, begins anew."""
-        for lists in (uses, edges):
-            for of_layer in lists:
-                of_layer.clear()
-
-    weights = {name: p.detach() for name, p in model.net.named_parameters()}
-    hooks = [layer.module.register_forward_hook(hook_for(i), with_kwargs=True) for i, layer in enumerate(layers)]
-    hooks.append(model.net.register_forward_pre_hook(forget))
-    try:
-        with torch.enable_grad(), ConstantConvolutions():
-            outputs = model.average(views, batch, weights)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    linear = differentiable and linear_between_kinks(outputs, start)
-    return Tape(outputs, layers, _frozen(uses), _frozen(edges), views.shape[0], samples, differentiable, linear)
-
-
-def _mean_over_samples(x: Tensor, batch: int, views: int) -> Tensor:
-    """(v folds, ...) to (b folds, ...), in the order in which they lie in memory, so that gradients keep the layout."""
-    channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    ordered = x.permute(0, 2, 3, 1) if channels_last else x
-    mean = split_samples(ordered, batch, views).sum(1).flatten(0, 1) / (views // batch)
-    return mean.permute(0, 3, 1, 2) if channels_last else mean
-
-
 def split_samples(x: Tensor, batch: int, views: int) -> Tensor:
     """Take the first dimension apart: (v folds, ...) to (b, s, folds, ...)."""
     return x.reshape(batch, views // batch, x.shape[0] // views, *x.shape[1:])
-
-
-def _frozen(lists: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(map(tuple, lists))
