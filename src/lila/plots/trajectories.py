@@ -103,7 +103,8 @@ def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Seq
             arrowprops={
                 "arrowstyle": "-",
                 "color": colours[list(ends).index(name) % len(colours)],
-                "lw": 1.8,
+                "lw": 1.4,
+                "ls": ":",  # so that it is not taken for a part of the line
                 "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 0,
