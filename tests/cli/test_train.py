@@ -39,16 +39,19 @@ def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, phot
     assert (task["recipe"]["subset"], task["recipe"]["seed"], task["recipe"]["transform"]) == (12, 3, "scaled")
 
 
-def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path) -> None:
+def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n\n\ndef small(shape, classes):\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[1] * shape[2], classes))\n"
     )
     out = tmp_path / "run"
     arguments = ["--transform", "partially-rotated", "--model", "mine:small", "--subset", "20"]
-    done = lila("train", "digits", *arguments, "--out", out, *QUICK, PYTHONPATH=str(tmp_path))
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(tmp_path)
+        done = lila("train", "digits", *arguments, "--out", out, *QUICK)
     assert done.returncode == 0, done.stderr
     assert "rotation" in done.stdout
+    del sys.modules["mine"]
     assert lila("show", out).returncode == 0  # from the description in the run, without the module
     lost = lila("resume", out)
     assert lost.returncode == 4
@@ -91,7 +94,7 @@ def test_known_data_that_is_not_here_says_how_to_get_it(lila: Lila, tmp_path: Pa
 
 
 def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos: Path, tmp_path: Path) -> None:
-    settings = ("--model", "mlp", "--epochs", "30", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
+    settings = ("--model", "mlp", "--epochs", "12", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert lila("train", photos, "--out", whole, *settings).returncode == 0
     command = [str(Path(sys.executable).parent / "lila"), "train", str(photos), "--out", str(cut), *settings]
@@ -105,7 +108,7 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos:
     assert process.returncode == 143
     unfinished = lila("show", cut)
     assert unfinished.returncode == 7
-    assert "of 30 epochs are done. Go on with `lila resume" in unfinished.stderr
+    assert "of 12 epochs are done. Go on with `lila resume" in unfinished.stderr
     done = lila("resume", cut, "--json")
     assert done.returncode == 0, done.stderr
     one, two = load_file(whole / "checkpoint.safetensors"), load_file(cut / "checkpoint.safetensors")
