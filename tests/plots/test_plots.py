@@ -13,6 +13,7 @@ import lila
 from lila.data.toy import arcs
 from lila.plots import plot_evidence, plot_flow, plot_plane, plot_ranges, plot_samples, plot_trajectories
 from lila.plots.plane import grid
+from lila.plots.style import new_figure, save
 
 NAMES = ("x-translation", "y-translation", "rotation", "x-scale", "y-scale", "shear")
 
@@ -144,3 +145,12 @@ def test_the_plane_shows_points_and_what_is_predicted_there(axes: Any, tmp_path:
     plot_plane(other, data, grid()[:, 0].sigmoid())
     assert len(other.collections) == len(axes.collections)
     axes.figure.savefig(tmp_path / "plane.png")
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_the_same_figure_gives_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        figure = new_figure(3, 2)
+        plot_trajectories(figure.subplots(), history())
+        save(figure, tmp_path / name, kind)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()

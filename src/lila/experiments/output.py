@@ -12,6 +12,7 @@ from lila.experiments.jobs import Job
 from lila.experiments.store import Store, rounded
 from lila.experiments.tables import as_csv
 from lila.files import replaced
+from lila.plots.style import save
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def write(outcome: Outcome, folder: Path) -> None:
         figure = draw()
         for kind in ("svg", "png"):
             with replaced(folder / f"{name}.{kind}") as temporary:
-                figure.savefig(temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+                save(figure, temporary, kind, dpi=110)
         pictures.append(name)
     with replaced(folder / "README.md") as temporary:
         temporary.write_text(page(outcome, pictures), encoding="utf-8")

@@ -9,7 +9,7 @@ from torch import Tensor
 from lila.errors import ArgumentError
 from lila.files import replaced
 from lila.plots.samples import plot_samples
-from lila.plots.style import new_figure
+from lila.plots.style import new_figure, save
 from lila.plots.trajectories import plot_trajectories
 from lila.training.run import Run
 
@@ -47,4 +47,4 @@ def draw_run(
         plot_samples(grid.tolist(), run.model.augmentation, images, show)
         parts[1].suptitle("images, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
     with replaced(path) as temporary, torch.no_grad():
-        figure.savefig(temporary, dpi=140, format=path.suffix[1:])
+        save(figure, temporary, path.suffix[1:], dpi=140)

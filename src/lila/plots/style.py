@@ -1,6 +1,7 @@
 """What all pictures have in common."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from lila.errors import LilaError
 
@@ -20,6 +21,15 @@ def new_figure(width: float, height: float) -> "Figure":
     except ImportError as error:
         raise LilaError("Pictures need matplotlib: pip install 'lila-torch[plots]'.") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: "Figure", where: Path | IO[bytes], kind: str, **options: Any) -> None:
+    """Write a figure as "svg", "png" or "pdf": the same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with rc_context({"svg.hashsalt": "lila"}):
+        figure.savefig(where, format=kind, metadata=dates.get(kind), **options)
 
 
 def plain_axes(axes: "Axes") -> None:

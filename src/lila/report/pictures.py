@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from lila.noise import Draw
-from lila.plots.style import INK, new_figure
+from lila.plots.style import INK, new_figure, save
 from lila.report.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def drawing(draw: "Callable[[Axes], None]", width: float, height: float, text: s
 def svg(figure: "Figure", text: str) -> str:
     """A figure as an SVG element, with what it shows as a text for those who cannot see it."""
     written = io.BytesIO()
-    figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    save(figure, written, "svg", transparent=True)
     element = written.getvalue().decode()
     element = element[element.index("<svg") :].replace(INK, "currentColor").replace(_BLACK, "currentColor")
     return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{escape(text)}"', 1)
