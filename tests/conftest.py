@@ -6,10 +6,12 @@ from hypothesis import settings
 settings.register_profile("lila", deadline=None, derandomize=True)
 settings.load_profile("lila")
 
+torch.set_num_threads(1)  # here, as fixtures of a whole session come before those of a test
+
 
 @pytest.fixture(autouse=True)
 def _one_thread_and_seed() -> None:
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a command may have asked for more
     torch.manual_seed(0)
 
 

@@ -47,7 +47,8 @@ def test_more_seeds_repeat_nothing(experiment: Experiment) -> None:
 
 def test_experiments_share_what_they_have_in_common() -> None:
     jobs = {name: set(experiment.jobs(Scale.SMALL, 1).values()) for name, experiment in EXPERIMENTS.items()}
-    assert jobs["trajectories"] <= jobs["accuracy"]
+    grey = {job for job in jobs["trajectories"] if job.arguments["recipe"]["source"] != "cifar10"}
+    assert grey == jobs["trajectories"] & jobs["accuracy"]
     assert jobs["trajectories"] == jobs["barplots"]
     for name in ("approximations", "augerino-strength", "augerino-parameterisation", "maximum-likelihood"):
         assert jobs[name] & jobs["accuracy"], name

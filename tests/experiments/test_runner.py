@@ -53,6 +53,15 @@ class Tiny(Comparison):
         return [better("lila is more accurate", accuracies, runs["lila"], runs["plain"])]
 
 
+class Lost(Tiny):
+    """The same on data that there is not."""
+
+    name = "lost"
+
+    def trainings(self, scale: Scale) -> dict[str, Training]:
+        return {label: replace(way, data="no-such-data") for label, way in super().trainings(scale).items()}
+
+
 def learned(result: Result) -> Any:
     """All of a result but the times."""
     history = {name: column for name, column in result["history"].items() if name != "seconds"}
@@ -242,6 +251,26 @@ class TestCommand:
     ) -> None:
         assert main(["reproduce", *arguments]) == 2
         assert message in capsys.readouterr().err
+
+    def test_times_are_not_shared_out(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("lila.experiments.EXPERIMENTS", {"tiny": Tiny(), "timing": EXPERIMENTS["timing"]})
+        assert main(["reproduce", "timing", "tiny", "--shard", "1/2"]) == 2
+        assert "timing compares times" in capsys.readouterr().err
+        assert not Path("results").exists()
+        assert main(["reproduce", "all", "--shard", "1/2"]) == 0
+        assert "timing is left out" in capsys.readouterr().err
+
+    def test_an_error_in_one_experiment_does_not_keep_others_from_being_done(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("lila.experiments.EXPERIMENTS", {"lost": Lost(), "tiny": Tiny()})
+        assert main(["reproduce", "all", "--json"]) != 0
+        shown = capsys.readouterr()
+        assert [record["experiment"] for record in json.loads(shown.out)] == ["tiny"]
+        assert "lost: 2 of 2 jobs failed" in shown.err
+        assert "no-such-data" in shown.err
 
     @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
     def test_a_shard_that_is_none_is_refused(self, shard: str, capsys: pytest.CaptureFixture[str]) -> None:

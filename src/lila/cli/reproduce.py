@@ -60,9 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.names:
         print("\n".join(f"{name:<26} {experiment.title}" for name, experiment in EXPERIMENTS.items()))
         return 0
-    records = [one(experiment, arguments) for experiment in chosen(arguments.names, EXPERIMENTS)]
+    from lila.choices import check_count
+    from lila.experiments.runner import JobError
+    from lila.plots.style import new_figure
+
+    check_count("seeds", arguments.seeds, optional=True)
+    check_count("jobs", arguments.jobs)
+    new_figure(1, 1)  # says at once if pictures cannot be drawn
+    records, errors = [], []
+    for experiment in parted(chosen(arguments.names, EXPERIMENTS), arguments):
+        try:
+            records.append(one(experiment, arguments))
+        except JobError as error:  # the others can still be done
+            errors.append(f"{experiment.name}: {error}")
     if arguments.json:
         print(json.dumps([record for record in records if record is not None], indent=2))
+    if errors:
+        raise JobError("\n".join(errors))
     return 0
 
 
@@ -74,9 +88,20 @@ def chosen(names: list[str], known: "dict[str, Experiment]") -> "list[Experiment
     return list(known.values()) if _ALL in names else [known[name] for name in dict.fromkeys(names)]
 
 
+def parted(experiments: "list[Experiment]", arguments: argparse.Namespace) -> "list[Experiment]":
+    """Those of which a part can be done, if only a part is asked for: times have to be of one machine."""
+    if arguments.shard is None or arguments.shard.count == 1:
+        return experiments
+    alone = [experiment.name for experiment in experiments if experiment.alone]
+    if set(alone) & set(arguments.names):
+        raise ArgumentError(f"{alone[0]} compares times, so one machine has to do all of it: leave --shard out.")
+    for name in alone:
+        note(arguments, f"{name} is left out: it compares times, so one machine has to do all of it, without --shard.")
+    return [experiment for experiment in experiments if not experiment.alone]
+
+
 def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, object] | None:
     """Do one experiment; None if others have jobs left to do."""
-    from lila.choices import check_count
     from lila.cli.together import device
     from lila.experiments import EXPERIMENTS
     from lila.experiments.experiment import Scale
@@ -84,16 +109,15 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     from lila.experiments.output import conclude, record, text, write, write_index
     from lila.experiments.runner import run_jobs
     from lila.experiments.store import Store, rounded
-    from lila.plots.style import new_figure
+    from lila.versions import versions
 
-    check_count("seeds", arguments.seeds, optional=True)
-    check_count("jobs", arguments.jobs)
-    new_figure(1, 1)  # says at once if pictures cannot be drawn
     scale = Scale(arguments.scale)
     seeds = arguments.seeds or (experiment.small_seeds if scale is Scale.SMALL else experiment.paper_seeds)
     folder = arguments.out or Path("results") / scale.value
     where = device(arguments.device)
-    jobs_folder = folder / "jobs" / f"timed-on-{where.replace(':', '-')}" if experiment.alone else folder / "jobs"
+    jobs_folder = folder / "jobs"
+    if experiment.alone:  # results that another device or version would not give
+        jobs_folder /= f"timed-on-{where.replace(':', '-')}-by-{versions()['lila']}"
     store, shard = Store(jobs_folder), arguments.shard or Shard()
     jobs = experiment.jobs(scale, seeds)
     labels = {job: ", ".join(map(str, cell)) for cell, job in jobs.items()}
@@ -101,8 +125,6 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     def tell(job: "Job", done: int, of: int, seconds: float) -> None:
         note(arguments, f"{experiment.name}: {done} of {of} in {seconds:.0f} s: {labels[job]}")
 
-    if experiment.alone and shard.count > 1:
-        raise ArgumentError(f"{experiment.name} compares times, so one machine has to do all of it: leave --shard out.")
     mine = [job for job in jobs.values() if job in shard]
     at_once = 1 if experiment.alone else arguments.jobs
     run_jobs(mine, store, at_once, arguments.data_dir, where, tell)

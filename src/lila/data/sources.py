@@ -215,8 +215,9 @@ def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
 def _download(known: KnownSet, mirror: str, folder: Path) -> Path:
     for name in known.files:
         request = urllib.request.Request(mirror + name, headers={"User-Agent": "lila"})
+        opener = urllib.request.build_opener()  # one that knows the proxies of now, not of the first download
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, (folder / name).open("wb") as file:
+            with opener.open(request, timeout=_TIMEOUT) as answer, (folder / name).open("wb") as file:
                 shutil.copyfileobj(answer, file)
         except (urllib.error.URLError, http.client.HTTPException) as error:
             raise DataError(f"{name}: {getattr(error, 'reason', None) or repr(error)}") from error

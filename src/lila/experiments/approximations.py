@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import pi
 from statistics import mean
 
-from lila.experiments.comparison import Comparison, better
-from lila.experiments.experiment import Scale, Verdict, accuracies, learned
+from lila.experiments.comparison import Comparison, better, listed, off_the_quarter_turn
+from lila.experiments.experiment import Scale, Verdict, accuracies
 from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
@@ -37,22 +36,21 @@ class Approximations(Comparison):
         }
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
-        off = {label: mean(abs(r - pi / 2) for r in learned(of_label, "rotation")) for label, of_label in runs.items()}
+        off = off_the_quarter_turn(runs)
         accuracy = {label: mean(accuracies(of_label)) for label, of_label in runs.items()}
         gap = accuracy["Kron-GGN"] - accuracy["Kron-EF"]
-        told = ", ".join(f"{label} {value:.2f}" for label, value in off.items())
         return [
             better("Kron-GGN is more accurate than Diag-GGN", accuracies, runs["Kron-GGN"], runs["Diag-GGN"]),
             better("Kron-GGN is more accurate than Diag-EF", accuracies, runs["Kron-GGN"], runs["Diag-EF"]),
             Verdict(
                 "Kron-GGN is closer to the quarter turn than the diagonals",
                 off["Kron-GGN"] < min(off["Diag-GGN"], off["Diag-EF"]),
-                f"off by {told}",
+                f"off by {listed(off)}",
             ),
             Verdict("Kron-EF is nearly as accurate as Kron-GGN", abs(gap) < 2, f"{gap:+.2f} percent"),
             Verdict(
                 "Diag-EF is the least accurate",
                 accuracy["Diag-EF"] == min(accuracy.values()),
-                ", ".join(f"{label} {value:.1f}" for label, value in accuracy.items()),
+                listed(accuracy, 1),
             ),
         ]

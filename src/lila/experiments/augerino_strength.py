@@ -1,11 +1,9 @@
 """Augerino's first failure case: its strength needs tuning, and none learns a partial rotation."""
 
 from collections.abc import Mapping
-from math import pi
-from statistics import mean
 
-from lila.experiments.comparison import Comparison
-from lila.experiments.experiment import Scale, Verdict, learned
+from lila.experiments.comparison import Comparison, listed, off_the_quarter_turn, rotations
+from lila.experiments.experiment import Scale, Verdict
 from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
@@ -29,11 +27,10 @@ class AugerinoStrength(Comparison):
         return {"lila": lila} | {f"Augerino, {x}": augerino.but(eta_reward=x) for x in STRENGTHS}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
-        rotations = {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}
-        off = {label: mean(abs(r - pi / 2) for r in learned(of_label, "rotation")) for label, of_label in runs.items()}
-        rivals = [rotations[f"Augerino, {x}"] for x in STRENGTHS]
-        told = ", ".join(f"{label} {value:.2f}" for label, value in rotations.items())
+        off, found = off_the_quarter_turn(runs), rotations(runs)
+        del found["lila"]
+        least, most = min(found.values()), max(found.values())
         return [
-            Verdict("lila is closest to the quarter turn (1.57)", off.pop("lila") < min(off.values()), told),
-            Verdict("Augerino depends on its strength", max(rivals) > 1.5 * max(min(rivals), 0.01), told),
+            Verdict("lila is closest to the quarter turn", off["lila"] == min(off.values()), f"off by {listed(off)}"),
+            Verdict("Augerino depends on its strength", most > 1.5 * max(least, 0.01), listed(found)),
         ]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from math import pi
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ _TOP = 3.5  # a range beyond a half turn, or a factor of 30, has run away and ma
 
 
 class Comparison(Experiment):
-    """Several ways to train on one version of one data set, told apart by a label each."""
+    """Several ways to train on one version of one data set, listed apart by a label each."""
 
     @abstractmethod
     def trainings(self, scale: Scale) -> dict[str, Training]:
@@ -41,6 +42,10 @@ class Comparison(Experiment):
     @abstractmethod
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         """On the claims, from the runs by label."""
+
+    def remarks(self, runs: Mapping[str, list[Result]]) -> list[str]:
+        """What a reader should know besides."""
+        return []
 
     def accuracy_of_paper(self) -> Mapping[str, float]:
         """Test accuracy by label, where the paper gives it."""
@@ -64,13 +69,29 @@ class Comparison(Experiment):
             for record in records(result)
         ]
         table = _table(runs, self.accuracy_of_paper())
-        return Summary([table], self.verdicts(runs, scale), {self.name: _figure_of(runs, version)}, flat)
+        figures = {self.name: _figure_of(runs, version)}
+        return Summary([table], self.verdicts(runs, scale), figures, flat, self.remarks(runs))
 
 
 def better(claim: str, value: Callable[[list[Result]], list[float]], high: list[Result], low: list[Result]) -> Verdict:
     """That the mean of a value is higher in some runs than in others."""
     one, two = mean(value(high)), mean(value(low))
     return Verdict(claim, one > two, f"{one:.2f} and {two:.2f}")
+
+
+def rotations(runs: Mapping[str, list[Result]]) -> dict[str, float]:
+    """The mean range of the rotation by label."""
+    return {label: mean(learned(of_label, "rotation")) for label, of_label in runs.items()}
+
+
+def off_the_quarter_turn(runs: Mapping[str, list[Result]]) -> dict[str, float]:
+    """How far the range of the rotation is from a quarter turn, on average, by label."""
+    return {label: mean(abs(r - pi / 2) for r in learned(of_label, "rotation")) for label, of_label in runs.items()}
+
+
+def listed(values: Mapping[str, float], digits: int = 2) -> str:
+    """Values with their labels, in a line."""
+    return ", ".join(f"{label} {value:.{digits}f}" for label, value in values.items())
 
 
 def _table(runs: Mapping[str, list[Result]], of_paper: Mapping[str, float]) -> Table:

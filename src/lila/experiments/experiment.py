@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from lila.experiments.jobs import Job, Result
 from lila.experiments.tables import Table
@@ -12,6 +12,7 @@ from lila.experiments.tables import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
 Cell = tuple[str | float, ...]
 """Names one run of an experiment; the last entry is its seed."""
 
@@ -20,7 +21,7 @@ class Scale(StrEnum):
     """How large an experiment is."""
 
     SMALL = "small"
-    """What two cores can bear: meant to take at most 40 minutes, which accuracy exceeds on slow ones."""
+    """What two cores can bear, in at most 40 minutes an experiment."""
     PAPER = "paper"
     """The paper's own settings."""
 
@@ -89,9 +90,9 @@ class Experiment(ABC):
         """Tables, figures and verdicts."""
 
 
-def over_seeds(results: Mapping[Cell, Result]) -> dict[Cell, list[Result]]:
+def over_seeds(results: Mapping[Cell, T]) -> dict[Cell, list[T]]:
     """Results that differ in nothing but their seed, together."""
-    together: dict[Cell, list[Result]] = {}
+    together: dict[Cell, list[T]] = {}
     for cell, result in results.items():
         together.setdefault(cell[:-1], []).append(result)
     return together

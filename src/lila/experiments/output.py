@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lila.experiments.experiment import Cell, Experiment, Scale, Summary
+from lila.experiments.experiment import Cell, Experiment, Scale, Summary, over_seeds
 from lila.experiments.jobs import Job
 from lila.experiments.store import Store, rounded
 from lila.experiments.tables import as_csv
@@ -82,15 +82,16 @@ def write(outcome: Outcome, folder: Path) -> None:
 
 
 def write_index(folder: Path, names: Sequence[str]) -> None:
-    """Write a page that lists what each of these experiments in a folder found, as far as they are there."""
-    lines = ["# Results", "", "| experiment | seeds | claims that held | that did not |", "|---|---|---|---|"]
+    """Write a page that lists which claims of these experiments in a folder held, as far as they are there."""
+    lines = ["# Results", "", "| experiment | seeds | held | did not hold |", "|---|---|---|---|"]
     for name in names:
         path = folder / name / "data.json"
         if path.exists():
             data = json.loads(path.read_text())
-            held = [verdict["claim"] for verdict in data["verdicts"] if verdict["held"]]
-            others = [f"{v['claim']} ({v['found']})" for v in data["verdicts"] if not v["held"]]
-            lines.append(f"| [{name}]({name}/README.md) | {data['seeds']} | {_joined(held)} | {_joined(others)} |")
+            held, others = ([v["claim"] for v in data["verdicts"] if v["held"] is kind] for kind in (True, False))
+            fewest, most = data["seeds_of_cells"]
+            seeds = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+            lines.append(f"| [{name}]({name}/README.md) | {seeds} | {_joined(held)} | {_joined(others)} |")
     with replaced(folder / "README.md") as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -102,10 +103,12 @@ def _joined(claims: Sequence[str]) -> str:
 def record(outcome: Outcome) -> dict[str, Any]:
     """Everything but the figures, as JSON."""
     experiment, summary = outcome.experiment, outcome.summary
+    seeds = [len(of_cell) for of_cell in over_seeds(outcome.contents).values()]
     return {
         "experiment": experiment.name,
         "scale": outcome.scale.value,
         "seeds": outcome.seeds,
+        "seeds_of_cells": [min(seeds), max(seeds)],
         "claim": experiment.claim,
         "reproduced_if": experiment.reproduced_if,
         "verdicts": [asdict(verdict) for verdict in summary.verdicts],

@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from lila.errors import LilaError
 from lila.experiments.jobs import Job, Surroundings, Work
 from lila.experiments.store import Store
 from lila.memory import keep_heap
+from lila.training.interruption import ended_by_sigterm
 from lila.versions import versions
 
 Tell = Callable[[Job, int, int, float], None]
@@ -75,7 +76,7 @@ def _side_by_side(jobs: Sequence[Job], store: Store, at_once: int, data_dir: Pat
     context = multiprocessing.get_context("spawn")  # PyTorch's threads do not survive a fork
     threads = max(1, (os.cpu_count() or 1) // at_once)
     waiting, doing = list(jobs), dict[int, tuple[Job, BaseProcess, multiprocessing.connection.Connection]]()
-    with _ended_by_sigterm():
+    with ended_by_sigterm():
         try:
             while waiting or doing:
                 while waiting and len(doing) < at_once:
@@ -124,20 +125,6 @@ def _received(receiving: multiprocessing.connection.Connection, process: BasePro
     return f"its process ended with code {process.exitcode}" + (
         ", perhaps for lack of memory" if process.exitcode == -signal.SIGKILL else ""
     )
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process in good order, as Ctrl-C does."""
-
-    def stop(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def do(job: Job, store: Store, data_dir: Path | None, device: str) -> float:

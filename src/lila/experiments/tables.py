@@ -45,6 +45,12 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
     return f"{mean(values):.{digits}f}{error}"
 
 
+def gain(ours: Sequence[float], theirs: Sequence[float], digits: int) -> str:
+    """How much more ours are than theirs, seed by seed: the mean of the differences, and its standard error."""
+    sign = "+" if mean(ours) >= mean(theirs) else ""
+    return sign + spread([one - other for one, other in zip(ours, theirs, strict=True)], digits)
+
+
 def standard_error(values: Sequence[float]) -> float:
     """Of the mean; 0 for a single value, of which nothing is known."""
     return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lila.augment.families import Rotation2d
 from lila.data.toy import REACH, arcs
 from lila.evidence import Evidence
+from lila.experiments.comparison import listed
 from lila.experiments.experiment import Cell, Experiment, Scale, Summary, Verdict, over_seeds
 from lila.experiments.images import told
 from lila.experiments.jobs import Job, Result, Surroundings
@@ -96,7 +97,11 @@ class Toy(Experiment):
 
 def _verdicts(evidence: Mapping[str, list[float]], ranges: Mapping[str, list[float]]) -> list[Verdict]:
     e = {name: mean(values) for name, values in evidence.items()}
-    told_ = ", ".join(f"{name} {value:.1f}" for name, value in e.items())
+
+    def both(one: str, other: str) -> str:
+        return listed({name: e[name] for name in (one, other)}, 1)
+
+    full, plain = "lila, full", "non-invariant"
     ours = [mean(ranges[name]) for name in ("lila, full", "lila, kron")]
     return [
         Verdict(
@@ -104,14 +109,22 @@ def _verdicts(evidence: Mapping[str, list[float]], ranges: Mapping[str, list[flo
             all(abs(value - 60) < 12 for value in ours),
             ", ".join(f"{value:.1f}°" for value in ours),
         ),
-        Verdict("lila has more evidence than the non-invariant network", e["lila, full"] > e["non-invariant"], told_),
+        Verdict("lila has more evidence than the non-invariant network", e[full] > e[plain], both(full, plain)),
         Verdict(
             "standard augmentation has less than that",
-            e["standard augmentation"] < e["non-invariant"],
-            told_,
+            e["standard augmentation"] < e[plain],
+            both("standard augmentation", plain),
         ),
-        Verdict("Kronecker factors do almost as well", abs(e["lila, kron"] - e["lila, full"]) < _PAR, told_),
-        Verdict("prior knowledge does not do better", e["polar coordinates"] < e["lila, full"] + _PAR, told_),
+        Verdict(
+            "Kronecker factors do almost as well",
+            abs(e["lila, kron"] - e[full]) < _PAR,
+            both("lila, kron", full),
+        ),
+        Verdict(
+            "prior knowledge does not do better",
+            e["polar coordinates"] < e[full] + _PAR,
+            both("polar coordinates", full),
+        ),
     ]
 
 

@@ -26,18 +26,27 @@ def saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callabl
         if folder is not None:
             kept[:] = [({k: v.clone() for k, v in state.tensors().items()}, state.epoch, list(state.history))]
 
+    keep()
+    with ended_by_sigterm():
+        try:
+            yield keep
+        except (KeyboardInterrupt, SystemExit, RankError):
+            if folder is not None and kept and kept[0][1] > 0:  # nothing is left of a run that got through no epoch
+                write_checkpoint(folder, *kept[0])
+            raise
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process in good order, as Ctrl-C does. Only the main thread is told of it."""
+
     def stop(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, stop) if in_main_thread else None
-    keep()
     try:
-        yield keep
-    except (KeyboardInterrupt, SystemExit, RankError):
-        if folder is not None and kept and kept[0][1] > 0:  # nothing is left of a run that did not get through an epoch
-            write_checkpoint(folder, *kept[0])
-        raise
+        yield
     finally:
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
