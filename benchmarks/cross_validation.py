@@ -38,6 +38,15 @@ def train(task: lila.Task, data: Data, test: Data, angle: float | None, settings
     return lila.fit(net, data, augmentation, test=test, progress="silent", microbatch=50, **settings)
 
 
+def check(task: lila.Task, data: Data, test: Data, settings: dict[str, Any]) -> None:
+    """That a range which is held fixed stays, without a hyper-step, and one that is to be learned moves."""
+    quick = settings | {"epochs": 2, "burn_in": 1}
+    fixed, learned = train(task, data, test, 0.5, quick), train(task, data, test, None, quick)
+    stepped = any("evidence" in record for record in fixed.history)
+    if stepped or fixed.ranges["rotation"] != 0.5 or learned.ranges["rotation"] == 0:
+        raise SystemExit(f"Ranges are {fixed.ranges} (fixed at 0.5) and {learned.ranges} (learned): nothing is timed.")
+
+
 def seconds_of_epochs(run: lila.Run) -> float:
     """Without hyper-steps and what comes before and after."""
     return float(sum(record["seconds"]["weights"] for record in run.history))
@@ -82,6 +91,7 @@ def main() -> None:
     data, test = task.train, task.test
     settings = {"epochs": arguments.epochs, "batch_size": 100, "eta_lr": 0.1, "burn_in": 5, "seed": arguments.seed}
 
+    check(task, data, test, settings)
     start = time.perf_counter()
     learned = train(task, data, test, None, settings)
     seconds_of_lila = time.perf_counter() - start

@@ -1,13 +1,15 @@
 """How far probes are off, beside the noise of the augmentation's own samples.
 
 A network is trained for some epochs; then the gradient of the evidence in eta is computed with all columns for several
-draws of the noise, whose spread is the Monte Carlo noise that every hyper-step has, and with probes for the same draws.
+draws of the noise, whose spread is the Monte Carlo noise that every hyper-step has, and for the same draws with probes,
+and with those of "sampled" on a third of the examples.
 
     python benchmarks/probe_noise.py --data mnist --subset 1250 --epochs 25
 """
 
 import argparse
 import json
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -36,16 +38,21 @@ def trained(data: str, subset: int, epochs: int, seed: int) -> tuple[lila.Run, t
 
 
 def gradients(
-    run: lila.Run, data: tuple[Tensor, Tensor], draws: int, probes: int | None, gradient_probes: int | None
+    run: lila.Run,
+    data: tuple[Tensor, Tensor],
+    draws: int,
+    probes: int | None,
+    gradient_probes: int | None,
+    subset: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients in eta (draws, generators), and log-determinants (draws,)."""
+    """Gradients in eta (draws, generators), and log-determinants (draws,); with a subset, of so many examples."""
     evidence = lila.Evidence(
         run.model, run.likelihood, run.prior, probes=probes, gradient_probes=gradient_probes, microbatch=125
     )
     found, log_dets = [], []
     for epoch in range(draws):
-        estimate = evidence.estimate(data, lila.Draw(1, epoch))
-        found.append(evidence.gradient(data, estimate)["augmentation.eta"])
+        estimate = evidence.estimate(data, lila.Draw(1, epoch), subset)
+        found.append(evidence.gradient(data, estimate, subset)["augmentation.eta"])
         log_dets.append(estimate.log_det)
     return torch.stack(found), torch.tensor(log_dets, dtype=torch.float64)
 
@@ -68,10 +75,16 @@ def main() -> None:
         "Monte Carlo noise of the gradient": noise.tolist(),
         "Monte Carlo noise of the log-determinant": float(log_det.std()),
     }
-    for probes, gradient_probes in ((None, 1), (None, 2), (1, 1), (2, 1), (2, 2)):
-        found, found_log_det = gradients(run, data, arguments.draws, probes, gradient_probes)
+    ways: dict[str, tuple[int | None, ...]] = {
+        f"probes {probes or 'all'}, in the gradient {gradient_probes}": (probes, gradient_probes)
+        for probes, gradient_probes in ((None, 1), (None, 2), (1, 1), (2, 1), (2, 2))
+    }
+    sampled = replace(run.settings, passes="sampled")
+    ways["sampled"] = *sampled.probe_counts(len(data[0])), sampled.sampled(len(data[0]))
+    for name, way in ways.items():
+        found, found_log_det = gradients(run, data, arguments.draws, *way)
         rms = (found - exact).square().mean(0).sqrt()
-        result[f"probes {probes or 'all'}, in the gradient {gradient_probes}"] = {
+        result[name] = {
             "error of the gradient / Monte Carlo noise": (rms / noise).tolist(),
             "norm of the error / norm of the noise": float(rms.norm() / noise.norm()),
             "bias of the log-determinant, nats": float((found_log_det - log_det).mean()),

@@ -21,8 +21,17 @@ def test_bench_measures_and_compares_with_an_earlier_record(lila: Lila, tmp_path
     assert "probed: total" not in made["results"]["mlp"]
     made["results"]["mlp"]["exact: total"] = 1e-6
     record.write_text(json.dumps(made))
-    (line,) = [t for t in lila(*quick, "--compare", record).stdout.splitlines() if "exact: total" in t]
+    done = lila(*quick, "--compare", record)
+    assert done.returncode == 1
+    (line,) = [t for t in done.stdout.splitlines() if "exact: total" in t]
     assert line.endswith("slower")
+    made["results"]["mlp"] = {"exact: total": 1e6, "seconds of an epoch": 1e-9}
+    made["threads"] = 77
+    record.write_text(json.dumps(made))
+    done = lila(*quick, "--compare", record, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["slower"] == []
+    assert "was measured with threads = 77, not" in done.stderr
 
 
 def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None:
@@ -49,9 +58,15 @@ def test_every_network_of_the_benchmark_can_be_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_wrong", "message"), [(2, "exact: the gradient is off"), (4, "probed: the gradient is off")]
+    ("wrong_one", "message"),
+    [
+        (1, "exact: the gradient is off"),
+        (2, "exact: .*not timed"),
+        (4, "probed: .*not timed"),
+        (6, "sampled: .*not timed"),
+    ],
 )
-def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, first_wrong: int, message: str) -> None:
+def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_one: int, message: str) -> None:
     import lila as library
 
     job = Job("mlp", (1, 4, 4), samples=2, batch=4)
@@ -61,9 +76,35 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, first_wr
 
     def wrong(*args: object) -> dict[str, torch.Tensor]:
         calls.append(args)
-        factor = 2 if len(calls) >= first_wrong else 1
+        factor = 2 if len(calls) == wrong_one else 1
         return {name: factor * grad for name, grad in right(*args).items()}  # type: ignore[arg-type]
 
     monkeypatch.setattr(library.Evidence, "gradient", wrong)
     with pytest.raises(NumericalError, match=message):
         hyper_steps(job, model, data)
+
+
+@pytest.mark.parametrize("wrong", ["values", "gradient"])
+def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    import lila as library
+    from lila.bench.networks import warp_ratios
+
+    model = library.InvariantModel(torch.nn.Flatten(), library.Affine2d(init=0.1), 2)
+    x = torch.rand(3, 1, 4, 4)
+    assert all(ratio > 0 for ratio in warp_ratios(model, x, 1).values())
+    right = library.Affine2d.forward
+
+    def other(*args: torch.Tensor) -> torch.Tensor:
+        views = right(*args)  # type: ignore[arg-type]
+        return 1.01 * views if wrong == "values" else 1.01 * views - 0.01 * views.detach()
+
+    monkeypatch.setattr(library.Affine2d, "forward", other)
+    with pytest.raises(NumericalError, match="differs from PyTorch's"):
+        warp_ratios(model, x, 1)
+
+
+def test_exact_passes_are_measured_beside_an_epoch_of_as_many_examples() -> None:
+    job = Job("mlp", (1, 4, 4), samples=2, batch=4, exact_examples=4)
+    assert [job.examples(kind, 100) for kind in ("exact", "probed")] == [4, 100]
+    assert job.examples("exact", 2) == 2
+    assert measure(job, 8, 1, ["exact", "probed"])["exact: total"] > 0

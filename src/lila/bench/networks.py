@@ -2,7 +2,7 @@
 
 The unit is a forward, a backward to the weights and a step over the same examples, samples and batches. Nothing is
 timed before it has been checked: the exact gradient against differences of the evidence, that of each kind of passes
-against the exact one, the warp against PyTorch's.
+against the exact one of the same examples, the warp and its gradient against PyTorch's.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,6 +31,7 @@ _RANGE = 0.1  # of each generator
 _CHECKED = 100  # examples, on which gradients are checked
 _DIFFERENCE, _TOLERANCE_OF_DIFFERENCES = 1e-8, 0.2  # smaller than what lies between two kinks of a network
 _TOLERANCE = 0.5  # of the gradient's norm, by which probes may be off
+_TOLERANCE_OF_WARPS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Job:
         batch: examples per step of the weights; a hyper-step takes fewer at a time, as `fit` does.
         classes: number of outputs.
         width: of the hidden layer, if it is an MLP.
+        exact_examples: the most on which exact passes are measured, beside an epoch of as many; None for all. They take
+            long, and where little time goes to decomposing the factors their ratio does not depend on it.
     """
 
     model: str
@@ -52,6 +55,11 @@ class Job:
     batch: int
     classes: int = 10
     width: int = 1000
+    exact_examples: int | None = None
+
+    def examples(self, passes: str, all_examples: int) -> int:
+        """On how many examples passes of some kind are measured, of a number of them."""
+        return min(self.exact_examples or all_examples, all_examples) if passes == PassesName.EXACT else all_examples
 
     def microbatch(self, passes: str) -> int:
         """Examples at a time in a hyper-step of some kind."""
@@ -62,8 +70,8 @@ JOBS = {
     job.model: job
     for job in (
         Job("mlp", (1, 28, 28), samples=31, batch=128),
-        Job("cnn", (1, 28, 28), samples=31, batch=128),
-        Job("resnet-8-8", (3, 32, 32), samples=20, batch=128),
+        Job("cnn", (1, 28, 28), samples=31, batch=128, exact_examples=200),
+        Job("resnet-8-8", (3, 32, 32), samples=20, batch=128, exact_examples=200),
     )
 }
 """The networks, samples and images of the paper's timings, in the parts in which `fit` takes the paper's batches."""
@@ -73,15 +81,26 @@ def measure(job: Job, examples: int, repeats: int, kinds: Iterable[str] = tuple(
     """Everything about one network and some kinds of passes, as ratios but for the seconds of the unit."""
     model, data = prepared(job, examples)
     unit = seconds(partial(parameter_epoch, model, data, job.batch), repeats)
+    units = {examples: unit}
     result = {"seconds of an epoch": unit}
     result["epoch / plain loop"] = unit / seconds(plain_loop(model, data, job.batch), repeats)
-    result["warp / PyTorch's"] = warp_ratio(model, data[0][: job.batch], repeats)
-    step = peak(partial(parameter_epoch, model, (data[0][: job.batch], data[1][: job.batch]), job.batch))
-    for name, work in hyper_steps(job, model, data, kinds).items():
-        parts = [seconds(part, repeats) / unit for part in work]
-        result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(parts)} | {f"{name}: total": sum(parts)}
+    result |= warp_ratios(model, data[0][: job.batch], repeats)
+    step = peak(partial(parameter_epoch, model, first(data, job.batch), job.batch))
+    for name in kinds:
+        count = job.examples(name, examples)
+        part = first(data, count)
+        if count not in units:
+            units[count] = seconds(partial(parameter_epoch, model, part, job.batch), repeats)
+        work = hyper_steps(job, model, part, [name])[name]
+        ratios = [seconds(one_pass, repeats) / units[count] for one_pass in work]
+        result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(ratios)} | {f"{name}: total": sum(ratios)}
         result[f"{name}: memory / of a step"] = max(map(peak, work)) / step
     return result
+
+
+def first(data: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:
+    """The first so many examples."""
+    return data[0][:count], data[1][:count]
 
 
 def prepared(job: Job, examples: int) -> tuple[InvariantModel, tuple[Tensor, Tensor]]:
@@ -101,16 +120,16 @@ def hyper_steps(
 ) -> dict[str, tuple[Callable[[], object], ...]]:
     """The passes of each kind of hyper-step, whose gradient was checked on a few of the examples."""
     made: dict[str, tuple[Callable[[], object], ...]] = {}
-    few = data[0][:_CHECKED], data[1][:_CHECKED]
+    few = first(data, _CHECKED)
     reference = evidence_of(job, model, PassesName.EXACT, len(few[0]))
-    exact = reference.gradient(few, reference.estimate(few))["augmentation.eta"]
     _check_by_differences(job, model, data)
     for name in kinds:
-        evidence, subset = evidence_of(job, model, name, len(data[0])), Settings(passes=name).sampled(len(data[0]))
-        gradient = evidence.gradient(few, evidence.estimate(few))["augmentation.eta"]
+        evidence, sampled = evidence_of(job, model, name, len(data[0])), Settings(passes=name).sampled
+        gradient, exact = (_gradient(way, few, sampled(len(few[0]))) for way in (evidence, reference))
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
             raise NumericalError(f"{job.model}, {name}: the gradient is off by {error:.0%}, so it is not timed.")
+        subset = sampled(len(data[0]))
         estimate = evidence.estimate(data, subset=subset)
         made[name] = (
             partial(evidence.estimate, data, subset=subset),
@@ -126,12 +145,16 @@ def evidence_of(job: Job, model: InvariantModel, passes: str, examples: int) -> 
     return Evidence(model, Categorical(), prior, "kron", "ggn", probes, gradient_probes, job.microbatch(passes))
 
 
+def _gradient(evidence: Evidence, data: tuple[Tensor, Tensor], subset: int | None) -> Tensor:
+    return evidence.gradient(data, evidence.estimate(data, subset=subset), subset)["augmentation.eta"]
+
+
 def _check_by_differences(job: Job, model: InvariantModel, data: tuple[Tensor, Tensor]) -> None:
     """Compare the exact gradient along all generators with central differences, in float64 and for three examples."""
     wide = deepcopy(model).double()
     few = data[0][:3].double(), data[1][:3]
     evidence = Evidence(wide, Categorical(), GaussianPrior(wide.net))
-    gradient = float(evidence.gradient(few, evidence.estimate(few))["augmentation.eta"].sum())
+    gradient = float(_gradient(evidence, few, None).sum())
     (eta,) = wide.augmentation.parameters()
     values = []
     for step in (_DIFFERENCE, -2 * _DIFFERENCE):
@@ -174,26 +197,35 @@ def _step(optimiser: torch.optim.Optimizer, outputs: Tensor, y: Tensor) -> None:
     optimiser.step()
 
 
-def warp_ratio(model: InvariantModel, x: Tensor, repeats: int) -> float:
-    """Time of the augmentation and its gradient in eta, noise to images, by that of `affine_grid` and `grid_sample`."""
+def warp_ratios(model: InvariantModel, x: Tensor, repeats: int) -> dict[str, float]:
+    """Time of the augmentation, noise to images, and of its gradient in eta, by those of `affine_grid`, `grid_sample`.
+
+    PyTorch's are given the matrices, and their gradient ends there: the exponential is counted for ours alone.
+    """
     augmentation = model.augmentation
     assert isinstance(augmentation, Affine2d)
     noise = model.draw(Draw(), torch.arange(len(x)), x.dtype)
-    theta = augmentation.elements(-noise)[..., :2, :].detach().flatten(0, 1).requires_grad_()
+    matrices = augmentation.elements(-noise)[..., :2, :].flatten(0, 1)
+    theta = matrices.detach().requires_grad_()
     images = x.repeat_interleave(model.samples, 0)
 
-    def ours() -> Tensor:
-        views: Tensor = augmentation(x, noise)
-        views.sum().backward()
-        return views
+    def pytorchs(matrices: Tensor) -> Tensor:
+        grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
+        return F.grid_sample(images, grid, align_corners=False)
 
-    def pytorchs() -> Tensor:
-        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
-        views = F.grid_sample(images, grid, align_corners=False)
-        views.sum().backward()
-        return views
+    ours, others = augmentation(x, noise).flatten(0, 1), pytorchs(theta)
+    cotangent = torch.randn_like(others)
 
-    error = float((ours().flatten(0, 1) - pytorchs()).detach().abs().max())
-    if x.shape[-1] == x.shape[-2] and error > 1e-3:
-        raise NumericalError(f"The warp differs from PyTorch's by {error}, so it is not timed.")
-    return seconds(ours, repeats) / seconds(pytorchs, repeats)
+    def back(views: Tensor, to: Tensor) -> Tensor:
+        return torch.autograd.grad(views, to, cotangent, retain_graph=True)[0]
+
+    if x.shape[-1] == x.shape[-2]:  # otherwise theirs are not rigid
+        (expected,) = torch.autograd.grad(matrices, augmentation.eta, back(others, theta))
+        gradient = back(ours, augmentation.eta)
+        for error in ((ours - others).detach().abs().max(), (gradient - expected).norm() / expected.norm()):
+            if error > _TOLERANCE_OF_WARPS:
+                raise NumericalError(f"The warp differs from PyTorch's by {float(error)}, so it is not timed.")
+    with torch.no_grad():
+        forward = seconds(lambda: augmentation(x, noise), repeats) / seconds(lambda: pytorchs(theta), repeats)
+    backward = seconds(lambda: back(ours, augmentation.eta), repeats) / seconds(lambda: back(others, theta), repeats)
+    return {"warp / PyTorch's": forward, "its gradient / PyTorch's": backward}

@@ -5,6 +5,7 @@ Ratios are of times measured in one run; seconds mean little on another machine.
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ EXAMPLES = """examples:
   lila bench --networks mlp --examples 500 --compare before.json"""
 
 _SLOWER = 1.15  # of an earlier ratio: what is above it is marked
+_ENDS = f"the exit code is 1 if a ratio has grown by more than {_SLOWER - 1:.0%}".replace("%", "%%")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch [all cores]")
     takes_path(
         parser.add_argument("--out", type=Path, metavar="FILE", help="write the record, as JSON"),
-        parser.add_argument("--compare", type=Path, metavar="FILE", help="show an earlier record beside it"),
+        parser.add_argument("--compare", type=Path, metavar="FILE", help=f"show an earlier record beside it; {_ENDS}"),
     )
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
 
@@ -71,17 +73,24 @@ def run(arguments: argparse.Namespace) -> int:
         work |= {"scaling": partial(scaling, arguments.repeats), "memory": memory}
     if arguments.width is not None:
         work[f"width {arguments.width}"] = partial(width, arguments.width, arguments.examples)
-    results = {}
+    settings = {"examples": arguments.examples, "repeats": arguments.repeats, **machine()}
+    if earlier is not None:
+        for key in [key for key, value in settings.items() if earlier.get(key) != value]:
+            note = f"{arguments.compare} was measured with {key} = {earlier.get(key)}, not {settings[key]}."
+            print(note, file=sys.stderr)
+    results, slower = {}, []
     for name, measured in work.items():
         results[name] = measured()
+        before = {} if earlier is None else earlier["results"].get(name, {})
+        slower += [f"{name}, {key}" for key, value in results[name].items() if _is_slower(key, value, before)]
         if not arguments.json:
-            _print(name, results[name], None if earlier is None else earlier["results"].get(name))
-    record = {"examples": arguments.examples, "repeats": arguments.repeats, **machine(), "results": results}
+            _print(name, results[name], before)
+    record = settings | {"results": results} | ({} if earlier is None else {"slower": slower})
     if arguments.out is not None:
         write_json(arguments.out, record)
     if arguments.json:
         print(json.dumps(record, indent=2))
-    return 0
+    return 1 if slower else 0
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -95,16 +104,15 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-def _print(name: str, result: dict[str, float], earlier: dict[str, float] | None) -> None:
+def _print(name: str, result: dict[str, float], before: dict[str, float]) -> None:
     print(name)
     for key, value in result.items():
-        before = None if earlier is None else earlier.get(key)
         text = f"  {key:<38}{value:8.4g}"
-        if before is not None:
-            text += f"   before {before:8.4g}{'   slower' if _is_ratio(key) and value > _SLOWER * before else ''}"
+        if key in before:
+            text += f"   before {before[key]:8.4g}{'   slower' if _is_slower(key, value, before) else ''}"
         print(text, flush=True)
 
 
-def _is_ratio(key: str) -> bool:
-    """Seconds and bytes are of one machine only."""
-    return "seconds" not in key and "bytes" not in key
+def _is_slower(key: str, value: float, before: dict[str, float]) -> bool:
+    """Whether a ratio has grown; seconds and bytes are of one machine only."""
+    return key in before and "seconds" not in key and "bytes" not in key and value > _SLOWER * before[key]
