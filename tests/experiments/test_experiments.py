@@ -143,6 +143,13 @@ def test_what_is_written(experiment: Experiment, tmp_path: Path) -> None:
     assert record(outcome)["tables"]
 
 
+def test_it_is_said_if_some_networks_have_fewer_seeds() -> None:
+    for name in ("accuracy", "trajectories", "barplots"):
+        (remark,) = summary(EXPERIMENTS[name]).remarks
+        assert remark.startswith("Seeds: 2 for mlp on mnist, mlp on fashion-mnist; 1 for cnn on mnist, ")
+        assert not summary(EXPERIMENTS[name], Scale.PAPER).remarks
+
+
 def test_the_papers_figures_are_beside_ours() -> None:
     table = summary(EXPERIMENTS["accuracy"]).tables[0]
     row = next(row for row in table.rows if row[:3] == ["mnist", "mlp", "lila"])

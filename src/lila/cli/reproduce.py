@@ -30,7 +30,9 @@ _ALL = "all"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila reproduce`."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="experiments, or all")
-    parser.add_argument("--scale", choices=["small", "paper"], default="small", help="[small: minutes on two cores]")
+    parser.add_argument(
+        "--scale", choices=["small", "paper"], default="small", help="[small: at most 40 minutes on two cores]"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1, for means and standard errors")
     parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs side by side [1]")
     parser.add_argument("--shard", type=read_shard, metavar="I/N", help="do part I of N, to share work among machines")

@@ -15,6 +15,7 @@ from lila.experiments.experiment import (
     evidences,
     networks_of,
     over_seeds,
+    seeds_by_network,
 )
 from lila.experiments.jobs import Job, Result
 from lila.experiments.plans import NETWORKS, VERSIONS, plan, seeds_of
@@ -88,7 +89,8 @@ class Accuracy(Experiment):
                 2,
             ),
         ]
-        return Summary(tables, verdicts, {"accuracy": lambda: _figure(networks, cells)}, flat)
+        figures = {"accuracy": lambda: _figure(networks, cells)}
+        return Summary(tables, verdicts, figures, flat, seeds_by_network(cells))
 
 
 def _networks(scale: Scale) -> list[tuple[str, str]]:

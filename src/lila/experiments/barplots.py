@@ -1,6 +1,7 @@
 """Learned ranges as bars, and images under the learned distribution, per data set and network."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ class Barplots(Trajectories):
             for cell, result in results.items()
         ]
         figures = {f"{data}-{model}": partial(_figure, data, model, cells) for data, model in networks_of(cells)}
-        return Summary(summary.tables, summary.verdicts, figures, rows)
+        return replace(summary, figures=figures, rows=rows)
 
 
 def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figure":

@@ -103,6 +103,18 @@ def networks_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
 
 
+def seeds_by_network(cells: Mapping[Cell, Sequence[Result]]) -> list[str]:
+    """A remark on how many seeds each network has, if they differ; cells begin with data set and network."""
+    networks: dict[int, list[str]] = {}
+    for data, model in networks_of(cells):
+        count = len(next(runs for cell, runs in cells.items() if cell[:2] == (data, model)))
+        networks.setdefault(count, []).append(f"{model} on {data}")
+    if len(networks) == 1:
+        return []
+    told = [f"{count} for {', '.join(names)}" for count, names in networks.items()]
+    return [f"Seeds: {'; '.join(told)}."]
+
+
 def accuracies(results: Iterable[Result]) -> list[float]:
     """Test accuracies in percent."""
     return [100 * result["test"]["accuracy"] for result in results]

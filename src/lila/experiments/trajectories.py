@@ -16,6 +16,7 @@ from lila.experiments.experiment import (
     networks_of,
     over_seeds,
     records,
+    seeds_by_network,
 )
 from lila.experiments.jobs import Job, Result
 from lila.experiments.plans import NETWORKS, VERSIONS, plan, seeds_of
@@ -77,6 +78,7 @@ class Trajectories(Experiment):
             [verdict(data, model, cells) for data, model in networks],
             {f"{data}-{model}": _figure_of(data, model, cells) for data, model in networks},
             flat,
+            seeds_by_network(cells),
         )
 
 
