@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lila.experiments import paper
 from lila.experiments.accuracy import METHODS
@@ -16,14 +16,13 @@ from lila.plots.style import COLOURS, new_figure, plain_axes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Changes = dict[str, Any]
-_SMALL_SIZES: dict[int, Changes] = {
+_SMALL_SIZES: dict[int, dict[str, int]] = {
     100: {"epochs": 200, "batch_size": 20, "burn_in": 20, "hyper_every": 4},
     300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
     1000: {},
 }
-_GREY_SIZES: dict[int, Changes] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
-_COLOUR_SIZES: dict[int, Changes] = {
+_GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
+_COLOUR_SIZES: dict[int, dict[str, int]] = {
     1000: {"epochs": 600},
     5000: {"epochs": 400},
     10_000: {"epochs": 300},
@@ -32,11 +31,6 @@ _COLOUR_SIZES: dict[int, Changes] = {
 }
 """Numbers of images, the last at the paper's scale being all, and the settings that differ for each: more epochs of
 fewer images, as in the paper; at the small scale as many steps of the weights and as many hyper-steps for each."""
-_SMALL_STEPS: dict[int, Changes] = {
-    size: {"hyper_every": every, "eta_lr": 0.05, "eta_lr_end": 0.0125} for size, every in {100: 2, 300: 1}.items()
-}
-"""What differs where the evidence learns ranges, at the small scale: the paper's smaller steps, and twice as many. With
-those for 1,000 images, translations of 300 overshoot until digits leave the picture and the network learns nothing."""
 
 _PART = {Scale.SMALL: 3, Scale.PAPER: 10}  # of the most images, with one in so many of which lila should be as good
 _SMALL_VERSIONS = VERSIONS[:3]
@@ -63,8 +57,7 @@ class DataEfficiency(Experiment):
                 for version in _SMALL_VERSIONS if small else VERSIONS:
                     for method in METHODS:
                         for size, changes in sizes.items():
-                            steps = _SMALL_STEPS.get(size, {}) if small and method == "lila" else {}
-                            training = plan(data, model, scale, method).but(version.value, seed=seed, **changes | steps)
+                            training = plan(data, model, scale, method).but(version.value, seed=seed, **changes)
                             subset = None if size == paper.TRAINING_IMAGES[data] else size
                             cell = (data, model, version.value, method, size, seed)
                             made[cell] = replace(training, subset=subset).job()

@@ -54,14 +54,13 @@ _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "cnn": (400, _STEEP | {"epochs": 60, "batch_size": 25, "samples": 6, "burn_in": 11, "hyper_every": 2}),
     "resnet-8-8": (1000, _COLOUR),
-    "wrn-10-1": (1000, _COLOUR | {"eta_lr": 0.03, "eta_lr_end": 0.01}),
+    "wrn-10-1": (1000, _COLOUR),
 }
 """Training images and settings at the small scale, by network; others are the defaults, Adam for CIFAR-10 too (the
 paper's SGD with a learning rate of 0.1 is for batches ten times as large, and learns little with these). There are 11
-to 45 hyper-steps in place of 990, so their learning rates are such that eta can reach a quarter turn or more. (Not for
-the wide ResNet, which learns from CIFAR-10 as it is: there is no large range to be reached, and the steps may be
-smaller.) Networks with convolutions learn nothing in their first hundreds of steps, so that they take smaller batches
-and a longer burn-in, and a hyper-step after every second epoch."""
+to 45 hyper-steps in place of 990, so their learning rates are such that eta can reach a quarter turn or more. Networks
+with convolutions learn nothing in their first hundreds of steps, so that they take smaller batches and a longer
+burn-in, and a hyper-step after every second epoch."""
 
 
 _BY_LOSS = {"mlp": 0.05}
