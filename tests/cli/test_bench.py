@@ -96,7 +96,7 @@ def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) 
 
     def other(*args: torch.Tensor) -> torch.Tensor:
         views = right(*args)  # type: ignore[arg-type]
-        return 1.01 * views if wrong == "values" else 1.01 * views - 0.01 * views.detach()
+        return 1.1 * views if wrong == "values" else 1.1 * views - 0.1 * views.detach()
 
     monkeypatch.setattr(library.Affine2d, "forward", other)
     with pytest.raises(NumericalError, match="differs from PyTorch's"):
