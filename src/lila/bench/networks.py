@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lila.augment.families import Affine2d
-from lila.bench.tools import peak, seconds
+from lila.bench.tools import peak, ratios, seconds
 from lila.errors import NumericalError
 from lila.evidence import Evidence
 from lila.invariant import InvariantModel
@@ -80,20 +80,16 @@ JOBS = {
 def measure(job: Job, examples: int, repeats: int, kinds: Iterable[str] = tuple(PassesName)) -> dict[str, float]:
     """Everything about one network and some kinds of passes, as ratios but for the seconds of the unit."""
     model, data = prepared(job, examples)
-    unit = seconds(partial(parameter_epoch, model, data, job.batch), repeats)
-    units = {examples: unit}
-    result = {"seconds of an epoch": unit}
-    result["epoch / plain loop"] = unit / seconds(plain_loop(model, data, job.batch), repeats)
+    epoch = partial(parameter_epoch, model, data, job.batch)
+    result = {"seconds of an epoch": seconds(epoch, repeats)}
+    (result["epoch / plain loop"],) = ratios([epoch], plain_loop(model, data, job.batch), repeats)
     result |= warp_ratios(model, data[0][: job.batch], repeats)
     step = peak(partial(parameter_epoch, model, first(data, job.batch), job.batch))
     for name in kinds:
-        count = job.examples(name, examples)
-        part = first(data, count)
-        if count not in units:
-            units[count] = seconds(partial(parameter_epoch, model, part, job.batch), repeats)
+        part = first(data, job.examples(name, examples))
         work = hyper_steps(job, model, part, [name])[name]
-        ratios = [seconds(one_pass, repeats) / units[count] for one_pass in work]
-        result |= {f"{name}: pass {i + 1}": ratio for i, ratio in enumerate(ratios)} | {f"{name}: total": sum(ratios)}
+        costs = ratios(work, partial(parameter_epoch, model, part, job.batch), repeats)
+        result |= {f"{name}: pass {i + 1}": cost for i, cost in enumerate(costs)} | {f"{name}: total": sum(costs)}
         result[f"{name}: memory / of a step"] = max(map(peak, work)) / step
     return result
 
@@ -226,6 +222,6 @@ def warp_ratios(model: InvariantModel, x: Tensor, repeats: int) -> dict[str, flo
             if error > _TOLERANCE_OF_WARPS:
                 raise NumericalError(f"The warp differs from PyTorch's by {float(error)}, so it is not timed.")
     with torch.no_grad():
-        forward = seconds(lambda: augmentation(x, noise), repeats) / seconds(lambda: pytorchs(theta), repeats)
-    backward = seconds(lambda: back(ours, augmentation.eta), repeats) / seconds(lambda: back(others, theta), repeats)
+        (forward,) = ratios([lambda: augmentation(x, noise)], lambda: pytorchs(theta), repeats)
+    (backward,) = ratios([lambda: back(ours, augmentation.eta)], lambda: back(others, theta), repeats)
     return {"warp / PyTorch's": forward, "its gradient / PyTorch's": backward}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lila.bench.networks import JOBS, Job, evidence_of, hyper_steps, parameter_epoch, prepared
-from lila.bench.tools import peak, seconds
+from lila.bench.tools import peak, ratios, seconds
 
 _MLP = JOBS["mlp"]
 _SMALL = Job("mlp", (1, 8, 8), samples=8, batch=100, width=200)
@@ -48,11 +48,11 @@ def scaling(repeats: int, at: Iterable[Point] | None = None) -> dict[str, float]
     result: dict[str, float] = {}
     for point in points() if at is None else at:
         model, data = prepared(point.job, point.examples)
-        unit = seconds(partial(parameter_epoch, model, data, point.job.batch), repeats)
+        epoch = partial(parameter_epoch, model, data, point.job.batch)
         work = hyper_steps(point.job, model, data, point.kinds)
-        result[f"{point.what}: seconds of an epoch"] = unit
+        result[f"{point.what}: seconds of an epoch"] = seconds(epoch, repeats)
         for kind in point.kinds:
-            result[f"{point.what}: {kind}"] = sum(seconds(part, repeats) for part in work[kind]) / unit
+            result[f"{point.what}: {kind}"] = sum(ratios(work[kind], epoch, repeats))
     return result
 
 

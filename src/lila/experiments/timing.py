@@ -11,7 +11,7 @@ from lila.experiments.images import Training
 from lila.experiments.jobs import Job, Result
 from lila.experiments.plans import plan
 from lila.experiments.tables import Table
-from lila.plots.style import COLOURS, new_figure, plain_axes
+from lila.plots.style import COLOURS, INK, new_figure, plain_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +122,8 @@ def _figure(times: Mapping[Cell, tuple[float, float | None]]) -> "Figure":
         axes.bar(at, ratios, 0.19, color=COLOURS[i], label=name)
     given = [paper.SECONDS[model] for _, model in _NETWORKS]
     theirs = [seconds["hyper-step, GGN"] / seconds["epoch"] for seconds in given]
-    axes.plot(range(len(theirs)), theirs, ls="", marker="_", ms=40, mew=1.5, c="#444444", label="the paper's, GGN")
+    left, right = ([position + 0.4 * side for position in range(len(theirs))] for side in (-1, 1))
+    axes.hlines(theirs, left, right, colors=INK, lw=1.5, label="the paper's, GGN")
     axes.set_xticks(range(len(_NETWORKS)), [model for _, model in _NETWORKS])
     axes.set(ylabel="hyper-step, in epochs")
     axes.legend(frameon=False, fontsize=9)
