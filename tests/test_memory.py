@@ -41,7 +41,8 @@ def test_peak_memory_does_not_grow_with_the_data(structure: str) -> None:
 
 @pytest.mark.parametrize("structure", ["kron", "diag"])
 def test_peak_memory_is_set_by_the_microbatch(structure: str) -> None:
-    assert peak(structure, 160, microbatch=32) > 2 * peak(structure, 160, microbatch=8)
+    """Four times the examples; less than four times the bytes, as the factors are there whatever the microbatch."""
+    assert peak(structure, 160, microbatch=32) > 1.8 * peak(structure, 160, microbatch=8)
 
 
 def test_the_counter_sees_a_graph_that_is_kept() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,9 @@ def test_what_is_written(experiment: Experiment, tmp_path: Path) -> None:
         for cell, job in jobs.items()
     }
     results = {cell: made_up(job) for cell, job in jobs.items()}
-    outcome = Outcome(experiment, Scale.SMALL, 1, contents, experiment.summarise(results, Scale.SMALL))
+    whole = experiment.summarise(results, Scale.SMALL)
+    figures = dict(list(whole.figures.items())[:1])  # the others are drawn by the same function
+    outcome = Outcome(experiment, Scale.SMALL, 1, contents, replace(whole, figures=figures))
     write(outcome, tmp_path)
     for name in outcome.summary.figures:
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
