@@ -6,6 +6,7 @@ import torch
 
 from commands import Lila
 from lila.bench import Job, hyper_steps, measure, memory, scaling, width
+from lila.bench.networks import prepared, warp_ratios
 from lila.bench.scaling import Point
 from lila.errors import NumericalError
 
@@ -69,9 +70,8 @@ def test_every_network_of_the_benchmark_can_be_measured() -> None:
 def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_one: int, message: str) -> None:
     import lila as library
 
-    job = Job("mlp", (1, 4, 4), samples=2, batch=4)
-    model = library.InvariantModel(library.make_model("mlp", job.shape, 10), library.Affine2d(init=0.1), 2)
-    data = torch.rand(4, *job.shape), torch.randint(10, (4,))
+    job = Job("mlp", (1, 4, 4), samples=2, batch=4, width=5)
+    model, data = prepared(job, 4)
     right, calls = library.Evidence.gradient, []
 
     def wrong(*args: object) -> dict[str, torch.Tensor]:
@@ -87,7 +87,6 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_on
 @pytest.mark.parametrize("wrong", ["values", "gradient"])
 def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     import lila as library
-    from lila.bench.networks import warp_ratios
 
     model = library.InvariantModel(torch.nn.Flatten(), library.Affine2d(init=0.1), 2)
     x = torch.rand(3, 1, 4, 4)
@@ -104,7 +103,7 @@ def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) 
 
 
 def test_exact_passes_are_measured_beside_an_epoch_of_as_many_examples() -> None:
-    job = Job("mlp", (1, 4, 4), samples=2, batch=4, exact_examples=4)
+    job = Job("mlp", (1, 4, 4), samples=2, batch=4, width=5, exact_examples=4)
     assert [job.examples(kind, 100) for kind in ("exact", "probed")] == [4, 100]
     assert job.examples("exact", 2) == 2
     assert measure(job, 8, 1, ["exact", "probed"])["exact: total"] > 0
