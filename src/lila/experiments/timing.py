@@ -126,6 +126,6 @@ def _figure(times: Mapping[Cell, tuple[float, float | None]]) -> "Figure":
     axes.hlines(theirs, left, right, colors=INK, lw=1.5, label="the paper's, GGN")
     axes.set_xticks(range(len(_NETWORKS)), [model for _, model in _NETWORKS])
     axes.set(ylabel="hyper-step, in epochs")
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="upper left")
     plain_axes(axes)
     return figure
