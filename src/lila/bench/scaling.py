@@ -11,6 +11,7 @@ from lila.bench.networks import JOBS, Job, evidence_of, hyper_steps, parameter_e
 from lila.bench.tools import peak, ratios, seconds
 
 _MLP = JOBS["mlp"]
+_TWO_SAMPLES = replace(_MLP, samples=2)
 _SMALL = Job("mlp", (1, 8, 8), samples=8, batch=100, width=200)
 
 
@@ -56,9 +57,8 @@ def scaling(repeats: int, at: Iterable[Point] | None = None) -> dict[str, float]
     return result
 
 
-def memory(examples: tuple[int, ...] = (1_000, 10_000, 60_000)) -> dict[str, float]:
+def memory(examples: tuple[int, ...] = (1_000, 10_000, 60_000), job: Job = _TWO_SAMPLES) -> dict[str, float]:
     """The peak of a hyper-step in bytes for numbers of examples, the data not counted."""
-    job = replace(_MLP, samples=2)
     result = {}
     for count in examples:
         model, data = prepared(job, count)
