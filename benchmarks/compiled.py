@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from lila.bench import JOBS, machine, seconds
+from lila.bench import JOBS, machine, ratios
 from lila.bench.networks import parameter_epoch, plain_loop, prepared
 from lila.invariant import InvariantModel
 from lila.memory import keep_heap
@@ -42,10 +42,9 @@ def main() -> None:
         "compiled loop": plain_loop(compiled, data, job.batch),
         "epoch of lila": partial(parameter_epoch, model, data, job.batch),
     }
-    plain = seconds(plain_loop(model, data, job.batch), arguments.repeats)
-    ratios = {f"{name} / plain loop": seconds(way, arguments.repeats) / plain for name, way in ways.items()}
-    result = {"settings": vars(arguments) | machine(), **ratios}
-    print(json.dumps(result, indent=2))
+    costs = ratios(list(ways.values()), plain_loop(model, data, job.batch), arguments.repeats)
+    by_name = {f"{name} / plain loop": cost for name, cost in zip(ways, costs, strict=True)}
+    print(json.dumps({"settings": vars(arguments) | machine(), **by_name}, indent=2))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,18 @@
 
 from lila.bench.networks import JOBS, Job, hyper_steps, measure
 from lila.bench.scaling import memory, scaling, width
-from lila.bench.tools import machine, peak, seconds
+from lila.bench.tools import machine, peak, ratios, seconds
 
-__all__ = ["JOBS", "Job", "hyper_steps", "machine", "measure", "memory", "peak", "scaling", "seconds", "width"]
+__all__ = [
+    "JOBS",
+    "Job",
+    "hyper_steps",
+    "machine",
+    "measure",
+    "memory",
+    "peak",
+    "ratios",
+    "scaling",
+    "seconds",
+    "width",
+]

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from statistics import mean
 
-from lila.experiments.comparison import Comparison, better, listed, off_the_quarter_turn
+from lila.experiments.comparison import Comparison, better, off_the_quarter_turn
 from lila.experiments.experiment import Scale, Verdict, accuracies
 from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
+from lila.experiments.tables import listed
 
 _IMAGES = {Scale.SMALL: 1000, Scale.PAPER: 5000}
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import pi
 
-from lila.experiments.comparison import Comparison, listed, rotations
+from lila.experiments.comparison import Comparison, rotations
 from lila.experiments.experiment import Scale, Verdict
 from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
+from lila.experiments.tables import listed
 
 _INVERSE_LR = {Scale.SMALL: 5, Scale.PAPER: 1}
 """Times the learning rates of eta: 1 / range starts at 10 and has a long way to go in a few steps."""

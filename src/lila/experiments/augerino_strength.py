@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from lila.experiments.comparison import Comparison, listed, off_the_quarter_turn, rotations
+from lila.experiments.comparison import Comparison, off_the_quarter_turn, rotations
 from lila.experiments.experiment import Scale, Verdict
 from lila.experiments.images import Training
 from lila.experiments.jobs import Result
 from lila.experiments.plans import plan
+from lila.experiments.tables import listed
 
 STRENGTHS = (0.01, 0.1, 1.0)
 

@@ -89,11 +89,6 @@ def off_the_quarter_turn(runs: Mapping[str, list[Result]]) -> dict[str, float]:
     return {label: mean(abs(r - pi / 2) for r in learned(of_label, "rotation")) for label, of_label in runs.items()}
 
 
-def listed(values: Mapping[str, float], digits: int = 2) -> str:
-    """Values with their labels, in a line."""
-    return ", ".join(f"{label} {value:.{digits}f}" for label, value in values.items())
-
-
 def _table(runs: Mapping[str, list[Result]], of_paper: Mapping[str, float]) -> Table:
     generators = list(dict.fromkeys(name for of_label in runs.values() for name in of_label[0]["ranges"]))
     rows = []

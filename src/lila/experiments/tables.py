@@ -51,6 +51,11 @@ def gain(ours: Sequence[float], theirs: Sequence[float], digits: int) -> str:
     return sign + spread([one - other for one, other in zip(ours, theirs, strict=True)], digits)
 
 
+def listed(values: Mapping[str, float], digits: int = 2) -> str:
+    """Values with their labels, in a line."""
+    return ", ".join(f"{label} {value:.{digits}f}" for label, value in values.items())
+
+
 def standard_error(values: Sequence[float]) -> float:
     """Of the mean; 0 for a single value, of which nothing is known."""
     return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0

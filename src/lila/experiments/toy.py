@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from lila.augment.families import Rotation2d
 from lila.data.toy import REACH, arcs
 from lila.evidence import Evidence
-from lila.experiments.comparison import listed
 from lila.experiments.experiment import Cell, Experiment, Scale, Summary, Verdict, over_seeds
 from lila.experiments.images import told
 from lila.experiments.jobs import Job, Result, Surroundings
-from lila.experiments.tables import Table, spread
+from lila.experiments.tables import Table, listed, spread
 from lila.noise import Draw
 from lila.plots.plane import grid, plot_plane
 from lila.plots.style import new_figure
