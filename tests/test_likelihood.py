@@ -43,6 +43,17 @@ def test_score_hessian_and_root_are_those_of_automatic_differentiation(
     torch.testing.assert_close(likelihood.root(f), likelihood.root_times(f, unit_vectors))
 
 
+def test_score_and_root_lie_in_the_directions_in_which_the_density_changes(
+    setting: tuple[lila.Likelihood, torch.Tensor, torch.Tensor],
+) -> None:
+    likelihood, f, y = setting
+    D = likelihood.directions(f)
+    torch.testing.assert_close(D.mT @ D, torch.eye(D.shape[1], dtype=f.dtype))
+    assert D.shape[1] == torch.linalg.matrix_rank(likelihood.sum_of_hessians(f))
+    torch.testing.assert_close(likelihood.score(f, y) @ D @ D.mT, likelihood.score(f, y))
+    torch.testing.assert_close(D @ D.mT @ likelihood.root(f), likelihood.root(f))
+
+
 def test_the_hessian_of_a_confident_classifier_does_not_cancel_in_float32() -> None:
     f = torch.tensor([[20.0, 0.0, -3.0], [25.0, 1.0, 0.0]])
     found, expected = lila.Categorical().sum_of_hessians(f), lila.Categorical().sum_of_hessians(f.double())

@@ -8,6 +8,7 @@ Indices: b examples, c outputs, r columns of the root. Each class gives, for one
     sizes      about how large the columns of L are    (b, r)
     hessian    Lambda                                  (b, c, c)
     sum_of_hessians  sum_b Lambda                      (c, c)
+    directions in which log p changes with f           (c, d)
 
 All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
 """
@@ -55,6 +56,10 @@ class Likelihood(nn.Module, ABC):
         """The output Hessians summed over the examples, shape (c, c); subclasses know ways quadratic in c."""
         return self.hessian(f).sum(0)
 
+    def directions(self, f: Tensor) -> Tensor:
+        """An orthonormal basis of the directions in which the density changes with f, as columns (c, d)."""
+        return torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
+
     @abstractmethod
     def check_targets(self, outputs: int, y: Tensor) -> None:
         """Raise DataError unless y can be targets of a network with this number of outputs."""
@@ -98,6 +103,13 @@ class Categorical(Likelihood):
         p = f.softmax(1)
         beside = (p.mT @ p).masked_fill(torch.eye(f.shape[1], dtype=torch.bool, device=f.device), 0.0)
         return beside.sum(1).diag() - beside
+
+    def directions(self, f: Tensor) -> Tensor:
+        """All but that of equal entries: the reflection that swaps it and a unit vector, without the column of that."""
+        v = torch.full_like(f[0], f.shape[1] ** -0.5)
+        v[0] -= 1
+        reflection = torch.eye(len(v), dtype=f.dtype, device=f.device) - 2 * v.outer(v) / v.dot(v)
+        return reflection[:, 1:]
 
     def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The vectors u, e and w, each (b, c)."""

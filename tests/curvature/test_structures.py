@@ -12,7 +12,7 @@ from cases import LIKELIHOODS, NETWORKS, Case, make_case
 from dense import block_order, curvature, dense
 from lila.curvature import Full, Kron, Structure, find_layers
 from lila.curvature.eigen import eigh
-from lila.curvature.moments import quadratic, second_moment
+from lila.curvature.moments import bilinear, quadratic, second_moment
 from lila.data.examples import Examples
 from lila.passes import Pass
 
@@ -266,6 +266,8 @@ def test_moments_and_quadratic_forms_of_vectors_in_any_order_in_memory(order: tu
     torch.testing.assert_close(second_moment(x), torch.einsum("btri,btrj->rij", x, x))
     torch.testing.assert_close(quadratic(x, P), torch.einsum("btri,rij,btrj->", x, P, x))
     assert torch.autograd.gradcheck(lambda x: quadratic(x.permute(back), P), (lies,))
+    several = torch.stack([x, 2 * x + 1], dim=1)
+    torch.testing.assert_close(bilinear(several, P), torch.einsum("bktri,rij,bltrj->bkl", several, P, several))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

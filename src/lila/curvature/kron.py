@@ -26,7 +26,7 @@ from torch import Tensor
 
 from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
-from lila.curvature.moments import quadratic, second_moment
+from lila.curvature.moments import bilinear, quadratic, second_moment
 from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
@@ -135,7 +135,7 @@ class Kron(Structure):
     def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         A = [second_moment(a) for a in _factor_inputs(tape, inputs)]
-        chunks = [[second_moment(g) for g in chunk] for chunk in _gradients(tape, inputs, columns)]
+        chunks = [[second_moment(g) for g in chunk] for chunk in _gradients(tape.body(), columns)]
         G = [sum(parts[1:], parts[0]) for parts in zip(*chunks, strict=True)]
         if tape.head is not None:  # its g are the columns
             G.insert(tape.head, columns.moment()[None])
@@ -147,15 +147,12 @@ class Kron(Structure):
 
     def along(self, tape: Tape, columns: Columns) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
-        inputs = tape.inputs()
-        vectors = _factor_inputs(tape, inputs)
+        vectors = _factor_inputs(tape, tape.inputs())
         products = [quadratic(a, block.A) for block, a in zip(self.blocks, vectors, strict=True)]
         P = [block.G for block in self.blocks]
         if tape.head is not None:
             products.append((P.pop(tape.head)[0] * columns.moment()).sum())
-        for chunk in _gradients(tape, inputs, columns):
-            products += [quadratic(g, P_layer) for g, P_layer in zip(chunk, P, strict=True)]
-        return torch.stack(products).sum()
+        return torch.stack([*products, *_products(tape.body(), columns, P)]).sum()
 
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
@@ -261,25 +258,51 @@ def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-def _gradients(tape: Tape, inputs: Sequence[Tensor], columns: Columns) -> Iterator[list[Tensor]]:
-    """Per layer but the head, the output gradients g, or what stands for them, (b, k t, r, o); a few columns at a time.
+def _gradients(tape: Tape, columns: Columns) -> Iterator[list[Tensor]]:
+    """Per layer, the vectors that make up G, (b, k t, r, o); a few columns at a time.
 
-    One large product is faster than many small ones, and as many averaged gradients as there are samples take about
-    the memory of the layers' activations.
+    One large product is faster than many small ones.
     """
-    body = tape.body()
-    if not body.layers:
+    if not tape.layers:
         return
-    inputs = [a for position, a in enumerate(inputs) if position != tape.head]
-    for chunk in columns.u.split(max(tape.views // len(tape.outputs), 1), dim=1):
-        by_column = []
-        for gradients in body.pull_all(chunk):
-            pulled = []
-            for layer, a, g in zip(body.layers, inputs, gradients, strict=True):
-                reduced = layer.rule.sharing is Sharing.REDUCE
-                pulled.append(jacobian(g, a).flatten(2).unsqueeze(1) if reduced else g)
-            by_column.append(pulled)
+    inputs = tape.inputs()
+    for chunk in columns.u.split(_at_once(tape), dim=1):
+        by_column = [_factor_gradients(tape, inputs, tape.pull(column)) for column in chunk.unbind(1)]
         yield [
             torch.cat(of_layer, dim=1) if len(of_layer) > 1 else of_layer[0]
             for of_layer in zip(*by_column, strict=True)
         ]
+
+
+def _products(tape: Tape, columns: Columns, P: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The terms of sum_k g_k' P g_k, over all layers.
+
+    If J is constant, with g_k = J' u_k it is <J P J', sum_k u_k u_k'>, and only the second factor depends on the
+    outputs: a row of J then costs less than a pull for each column and a push for its gradient.
+    """
+    count, outputs = columns.u.shape[1:]
+    if not tape.linear or outputs > 2 * min(count, _at_once(tape)):
+        for chunk in _gradients(tape, columns):
+            yield from (quadratic(g, P_layer) for g, P_layer in zip(chunk, P, strict=True))
+        return
+    inputs, D = tape.inputs(), columns.directions()
+    rows = [
+        _factor_gradients(tape, inputs, tape.gradients(d.expand_as(tape.outputs), create_graph=False)) for d in D.mT
+    ]
+    u = columns.u @ D  # (b, k, c)
+    hessians = u.mT @ u
+    for of_layer, P_layer in zip(zip(*rows, strict=True), P, strict=True):
+        yield (bilinear(torch.stack(of_layer, dim=1), P_layer) * hessians).sum()
+
+
+def _at_once(tape: Tape) -> int:
+    """Columns at a time: as many averaged gradients as there are samples take about the memory of the activations."""
+    return max(tape.views // len(tape.outputs), 1)
+
+
+def _factor_gradients(tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Per layer, the vectors that make up G, (b, t, r, o): g, or the Jacobian where it is summed over positions."""
+    return [
+        jacobian(g, a).flatten(2).unsqueeze(1) if layer.rule.sharing is Sharing.REDUCE else g
+        for layer, a, g in zip(tape.layers, inputs, gradients, strict=True)
+    ]

@@ -29,6 +29,12 @@ def quadratic(x: Tensor, P: Tensor) -> Tensor:
     return value
 
 
+def bilinear(x: Tensor, P: Tensor) -> Tensor:
+    """sum_t x_k' P x_l of vectors x (b, k, t, r, i) and symmetric P (r, i, i): shape (b, k, k)."""
+    product = torch.einsum("bktri,rij->bktrj", x, P)
+    return product.flatten(2) @ x.flatten(2).mT
+
+
 def _are_columns(x: Tensor) -> bool:
     return not x.is_contiguous() and _as_columns(x).is_contiguous()
 

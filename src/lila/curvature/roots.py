@@ -11,8 +11,10 @@ Probes share the columns of L out among them: each is the sum, with random signs
 within a group are random, so it pays that groups weigh about the same, and a column that outweighs all others is alone.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import sqrt
 
 import torch
@@ -30,10 +32,12 @@ class Columns:
 
     Attributes:
         u: the columns, one after the other, shape (b, k, c); differentiable in f and in the likelihood.
+        directions: gives an orthonormal basis of a space that all of them lie in, as columns (c, d).
         sum_of_hessians: sum_b Lambda, shape (c, c), if that is what they make up exactly; else None.
     """
 
     u: Tensor
+    directions: Callable[[], Tensor]
     sum_of_hessians: Tensor | None = None
 
     def moment(self) -> Tensor:
@@ -47,7 +51,8 @@ class Columns:
         """Those of a sum in which every example has a weight."""
         if weight == 1:
             return self
-        return Columns(sqrt(weight) * self.u, None if self.sum_of_hessians is None else weight * self.sum_of_hessians)
+        hessians = None if self.sum_of_hessians is None else weight * self.sum_of_hessians
+        return replace(self, u=sqrt(weight) * self.u, sum_of_hessians=hessians)
 
 
 class CurvatureKind(StrEnum):
@@ -83,14 +88,15 @@ class Roots:
             draw: the noise of this pass.
             index: the examples' indices, which fix their probes.
         """
+        directions = partial(likelihood.directions, f.detach())
         if self.kind is CurvatureKind.EF:
-            return Columns(likelihood.score(f, y).unsqueeze(1))
+            return Columns(likelihood.score(f, y).unsqueeze(1), directions)
         sizes = likelihood.sizes(f).detach()  # (b, r)
         if self.probes is None or self.probes >= sizes.shape[1]:
-            return Columns(likelihood.root(f).mT, likelihood.sum_of_hessians(f))
+            return Columns(likelihood.root(f).mT, directions, likelihood.sum_of_hessians(f))
         signs = draw.signs(index, (sizes.shape[1],), f.dtype)
         z = F.one_hot(_groups(sizes, self.probes), self.probes) * signs[:, :, None]  # (b, r, k)
-        return Columns(likelihood.root_times(f, z).mT)
+        return Columns(likelihood.root_times(f, z).mT, directions)
 
 
 def _groups(sizes: Tensor, count: int) -> Tensor:

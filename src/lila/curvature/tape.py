@@ -80,22 +80,6 @@ class Tape:
             return pulled
         return self.gradients(column, create_graph=self.differentiable and not self.linear)
 
-    def pull_all(self, columns: Tensor) -> tuple[tuple[Tensor, ...], ...]:
-        """The gradients of `pull` for each of the columns (b, k, c).
-
-        For many columns of a network with constant J, the rows of J cost less than a pull and a push per column.
-        """
-        count, outputs = columns.shape[1:]
-        if not (self.differentiable and self.linear and outputs <= 2 * count):
-            return tuple(self.pull(column) for column in columns.unbind(1))
-        unit_vectors = torch.eye(outputs, dtype=columns.dtype, device=columns.device)
-        rows = [self.gradients(unit.expand_as(self.outputs), create_graph=False) for unit in unit_vectors]
-        pulled = []
-        for of_layer in zip(*rows, strict=True):
-            J = torch.stack(of_layer, dim=1)  # (b, c, t, r, o)
-            pulled.append((columns @ J.flatten(2)).unflatten(2, J.shape[2:]).unbind(1))
-        return tuple(zip(*pulled, strict=True))
-
     def gradients(self, column: Tensor, create_graph: bool) -> tuple[Tensor, ...]:
         """What `pull` returns, by autograd, with a graph or not."""
         edges = [edge for of_layer in self.edges for edge in of_layer]
