@@ -9,11 +9,13 @@ from lila.data.examples import Examples
 from lila.passes import Pass, gather
 
 
-def curvature(case: Case, structure: str, kind: str = "ggn", probes: int | None = None, batch: int = 2) -> Structure:
-    """The curvature of a case, gathered by the library."""
+def curvature(
+    case: Case, structure: str, kind: str = "ggn", probes: int | None = None, batch: int = 2, repeats: int = 1
+) -> Structure:
+    """The curvature of a case, gathered by the library, of the same examples some times over."""
     evidence = case.evidence(structure, kind, **({} if probes is None else {"probes": probes}))
     pass_ = Pass(case.model, case.likelihood, evidence._layers(), evidence.structure, evidence.roots, case.draw)
-    return gather(pass_, Examples(case.data).batches(batch))[1]
+    return gather(pass_, list(Examples(case.data).batches(batch)) * repeats)[1]
 
 
 def dense(structure: Structure) -> Tensor:

@@ -96,8 +96,9 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
     curvature = pass_.structure.zeros(pass_.layers, weight)
     with ranks.together(weight.device):
         for batch in batches:
-            of_batch = pass_.batch(batch, differentiable=False)
-            log_likelihood, curvature = log_likelihood + of_batch[0], curvature + of_batch[1]
+            of_batch, tape, columns = pass_.recorded(batch, differentiable=False)
+            with torch.no_grad():
+                log_likelihood, curvature = log_likelihood + of_batch, curvature.plus(tape, columns)
     ranks.sum_([log_likelihood])
     curvature = curvature.over_all(ranks)
     check_finite("log-likelihood", log_likelihood)

@@ -30,20 +30,15 @@ class Diag(Structure):
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
         return cls(tuple(layers), tuple(like.new_zeros(layer.shape) for layer in layers))
 
-    @classmethod
-    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
+    def plus(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
-        total = cls.zeros(tape.layers, columns.u)
         for column in columns.u.unbind(1):
-            squares = (jacobian(g, a).square().sum(0) for g, a in zip(tape.pull(column), inputs, strict=True))
-            total = total + cls(tape.layers, tuple(squares))
-        return total
+            for block, g, a in zip(self.blocks, tape.pull(column), inputs, strict=True):
+                block += jacobian(g, a).square().sum(0)
+        return self
 
     def over(self) -> tuple[Layer, ...]:
         return self.layers
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(self.layers, tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)))
 
     def scaled(self, factor: float) -> Self:
         return type(self)(self.layers, tuple(block * factor for block in self.blocks))

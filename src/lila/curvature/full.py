@@ -42,21 +42,18 @@ class Full(Structure):
             )
         return cls(tuple(layers), like.new_zeros(weights, weights))
 
-    @classmethod
-    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
+    def plus(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         rows = []
         for column in columns.u.unbind(1):
             blocks = [jacobian(g, a).flatten(1) for g, a in zip(tape.pull(column), inputs, strict=True)]
             rows.append(torch.cat(blocks, dim=1))  # (b, P)
         J = torch.cat(rows)  # (b k, P)
-        return cls(tape.layers, J.mT @ J)
+        self.matrix.addmm_(J.mT, J)
+        return self
 
     def over(self) -> tuple[Layer, ...]:
         return self.layers
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(self.layers, self.matrix + other.matrix)
 
     def scaled(self, factor: float) -> Self:
         return type(self)(self.layers, self.matrix * factor)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
-from lila.curvature.moments import bilinear, quadratic, second_moment
+from lila.curvature.moments import add_second_moment_, bilinear, quadratic
 from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
@@ -131,19 +131,21 @@ class Kron(Structure):
             blocks.append(KronBlock(layer, A, G, 0.0))
         return cls(tuple(blocks))
 
-    @classmethod
-    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
+    def plus(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
-        A = [second_moment(a) for a in _factor_inputs(tape, inputs)]
-        chunks = [[second_moment(g) for g in chunk] for chunk in _gradients(tape.body(), columns)]
-        G = [sum(parts[1:], parts[0]) for parts in zip(*chunks, strict=True)]
+        for block, a in zip(self.blocks, _factor_inputs(tape, inputs), strict=True):
+            add_second_moment_(block.A, a)
+        G = [block.G for block in self.blocks]
         if tape.head is not None:  # its g are the columns
-            G.insert(tape.head, columns.moment()[None])
+            G.pop(tape.head).add_(columns.moment())
+        for chunk in _gradients(tape.body(), columns):
+            for G_layer, g in zip(G, chunk, strict=True):
+                add_second_moment_(G_layer, g)
         blocks = []
-        for layer, a, A_layer, G_layer in zip(tape.layers, inputs, A, G, strict=True):
-            positions = len(a) * (1 if layer.rule.sharing is Sharing.REDUCE else a.shape[1])
-            blocks.append(KronBlock(layer, A_layer, G_layer, float(positions)))
-        return cls(tuple(blocks))
+        for block, a in zip(self.blocks, inputs, strict=True):
+            positions = len(a) * (1 if block.layer.rule.sharing is Sharing.REDUCE else a.shape[1])
+            blocks.append(replace(block, positions=block.positions + positions))
+        return type(self)(tuple(blocks))
 
     def along(self, tape: Tape, columns: Columns) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
@@ -156,14 +158,6 @@ class Kron(Structure):
 
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            tuple(
-                KronBlock(one.layer, one.A + two.A, one.G + two.G, one.positions + two.positions)
-                for one, two in zip(self.blocks, other.blocks, strict=True)
-            )
-        )
 
     def scaled(self, factor: float) -> Self:
         return type(self)(

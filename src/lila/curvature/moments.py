@@ -13,13 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def second_moment(x: Tensor) -> Tensor:
-    """sum_b sum_t x x' of vectors x (b, t, r, i): shape (r, i, i)."""
+def add_second_moment_(total: Tensor, x: Tensor) -> None:
+    """Add sum_b sum_t x x' of vectors x (b, t, r, i) to a total (r, i, i), in place: its size may be that of many x."""
     if _are_columns(x):
         columns = _as_columns(x)
-        return (columns @ columns.mT).sum(0)
-    rows = _as_rows(x)
-    return rows.mT @ rows
+        total += (columns @ columns.mT).sum(0)
+    else:
+        rows = _as_rows(x)
+        total.baddbmm_(rows.mT, rows)
 
 
 def quadratic(x: Tensor, P: Tensor) -> Tensor:

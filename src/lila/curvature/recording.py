@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from lila.curvature.convolution import ConstantConvolutions
 from lila.curvature.layers import Layer
+from lila.curvature.lean import LeanOperations
 from lila.curvature.linearity import linear_between_kinks
 from lila.curvature.rules import LinearRule
 from lila.curvature.tape import Samples, Tape, split_samples
@@ -42,7 +42,7 @@ def record(
     recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable)
     hooks = recorder.attach(model.net)
     try:
-        with torch.enable_grad(), ConstantConvolutions():
+        with torch.enable_grad(), LeanOperations():
             outputs = model.average(views, len(x), weights)
             outputs, head = recorder.with_head(outputs)
     finally:

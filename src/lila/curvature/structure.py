@@ -1,8 +1,8 @@
 """The contract of a curvature structure: what Kron, Diag and Full have in common.
 
-A structure is an immutable sum over examples. It is made for a batch from a tape and columns (with or without a graph),
-batches are added up, and the sum answers for its log-determinant under any prior. The gradient of that log-determinant
-by the sum itself, its cotangent, is an object of the same class, so that
+A structure is a sum over examples. Batches are added to it, each by its tape and columns (with or without a graph), and
+the sum answers for its log-determinant under any prior. The gradient of that log-determinant by the sum itself, its
+cotangent, is an object of the same class, so that
 
     d log|H| / d eta = sum over batches of d <cotangent, batch(eta)> / d eta        (eq. aug_grad_eff, jvp.tex)
 
@@ -38,16 +38,17 @@ class Structure(ABC):
         """The sum over no examples, on the device and in the type of a tensor."""
 
     @classmethod
-    @abstractmethod
     def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         """The sum over the examples of a recorded batch, for these columns."""
+        return cls.zeros(tape.layers, tape.outputs).plus(tape, columns)
+
+    @abstractmethod
+    def plus(self, tape: Tape, columns: Columns) -> Self:
+        """The sum with the examples of a recorded batch, for these columns; its own tensors are used up for it."""
 
     @abstractmethod
     def over(self) -> tuple[Layer, ...]:
         """The layers whose weights it is over, in order."""
-
-    @abstractmethod
-    def __add__(self, other: Self) -> Self: ...
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:

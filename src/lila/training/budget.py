@@ -56,7 +56,8 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Settings) -> int
 def measure(evidence: Evidence, data: Data, count: int, settings: Settings) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
     eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
-    return max(_of_pass(evidence, data, count), _of_step(evidence, data, settings.step_to_pass * count, eta_by_loss))
+    in_step = int(settings.step_to_pass * count)
+    return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, eta_by_loss))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:

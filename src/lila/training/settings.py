@@ -27,7 +27,7 @@ class PassesName(StrEnum):
     """The same as "probed" on a third of the examples, drawn anew for each hyper-step and scaled up."""
 
 
-_STEP_TO_PASS = {PassesName.EXACT: 4, PassesName.PROBED: 2, PassesName.SAMPLED: 2}
+_STEP_TO_PASS = {PassesName.EXACT: 4.0, PassesName.PROBED: 1.5, PassesName.SAMPLED: 1.5}
 
 
 class OptimiserName(StrEnum):
@@ -138,10 +138,10 @@ class Settings:
     def part(self) -> int:
         """Examples of a step of the weights whose graph is in memory at a time."""
         whole = self.batch_size
-        return whole if self.microbatch is None else min(self.step_to_pass * self.microbatch, whole)
+        return whole if self.microbatch is None else min(int(self.step_to_pass * self.microbatch), whole)
 
     @property
-    def step_to_pass(self) -> int:
+    def step_to_pass(self) -> float:
         """How many examples of a step of the weights take about the memory of one in a hyper-step."""
         return _STEP_TO_PASS[PassesName(self.passes)]
 

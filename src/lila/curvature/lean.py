@@ -1,8 +1,11 @@
-"""Convolutions with constant weights, as the passes over the data see them: cheaper to differentiate twice.
+"""Operations as the passes over the data see them: cheaper to differentiate twice than PyTorch's own.
 
-A convolution y = W x is linear, so its gradient W' g is the transposed convolution, and the gradient of that is the
-convolution again. PyTorch's own second derivative also computes a gradient in the weight that nobody asked for, which
-costs as much as the rest of it.
+A convolution y = W x with constant weights is linear, so its gradient W' g is the transposed convolution, and the
+gradient of that is the convolution again. PyTorch's own second derivative also computes a gradient in the weight that
+nobody asked for, which costs as much as the rest of it.
+
+The gradient (1 - t^2) g of t = tanh(x) has the gradient (1 - t^2) v in g and -2 t g v in t. PyTorch's own holds two
+more tensors of their size, and what a pass holds decides how many examples it can take at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,18 +14,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.overrides import TorchFunctionMode
 
 
-class ConstantConvolutions(TorchFunctionMode):
-    """Within this context, 2d convolutions whose weights need no gradient are computed by `_ConstantConvolution`."""
+class LeanOperations(TorchFunctionMode):
+    """Within this context, 2d convolutions whose weights need no gradient, and tanh, are computed by those below."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func is torch.conv2d:
-            return _conv2d(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        operation: Callable[..., Any] = _LEAN.get(func, func)
+        return operation(*args, **(kwargs or {}))
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
@@ -57,3 +60,44 @@ class _ConstantConvolution(torch.autograd.Function):
         least = F.conv_transpose2d(g.new_empty(0, *g.shape[1:]), weight, **ctx.options).shape[2:]
         left_over = [size - small for size, small in zip(ctx.size, least, strict=True)]
         return F.conv_transpose2d(g, weight, output_padding=left_over, **ctx.options), None, None, None
+
+
+def _tanh(input: Tensor, **kwargs: Any) -> Tensor:
+    """`torch.tanh` with its own names of arguments."""
+    if kwargs or not input.requires_grad or _tensors_are_watched():
+        return torch.tanh(input, **kwargs)
+    result: Tensor = _Tanh.apply(input)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Tanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        t = torch.tanh(x)
+        ctx.save_for_backward(t)
+        return t
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        result: Tensor = _TanhBackward.apply(g, *ctx.saved_tensors)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _TanhBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, t: Tensor) -> Tensor:
+        ctx.save_for_backward(g, t)
+        return torch.ops.aten.tanh_backward(g, t)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, v: Tensor) -> tuple[Tensor, Tensor]:
+        g, t = ctx.saved_tensors
+        return torch.ops.aten.tanh_backward(v, t), (v * t).mul_(g).mul_(-2)
+
+
+_LEAN: Mapping[Callable[..., Any], Callable[..., Tensor]] = {
+    torch.conv2d: _conv2d,
+    torch.tanh: _tanh,
+    Tensor.tanh: _tanh,
+}
