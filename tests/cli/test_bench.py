@@ -104,6 +104,6 @@ def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) 
 
 def test_exact_passes_are_measured_beside_an_epoch_of_as_many_examples() -> None:
     job = Job("mlp", (1, 4, 4), samples=2, batch=4, width=5, exact_examples=4)
-    assert [job.examples(kind, 100) for kind in ("exact", "probed")] == [4, 100]
-    assert job.examples("exact", 2) == 2
+    assert [job.part(kind, 100) for kind in ("exact", "probed")] == [4, 100]
+    assert job.part("exact", 2) == 2
     assert measure(job, 8, 1, ["exact", "probed"])["exact: total"] > 0

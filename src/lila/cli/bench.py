@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scaling = "also how the cost grows with examples, samples and classes, and the memory with examples"
     parser.add_argument("--scaling", action="store_true", help=scaling)
     parser.add_argument("--width", type=int, metavar="UNITS", help="also the cost of an MLP with so many hidden units")
-    parser.add_argument("--examples", type=int, default=1000, metavar="N", help="training images [1000]")
+    parser.add_argument("--examples", type=int, metavar="N", help="training images [mlp 4000, others 1000]")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of which the median is taken [5]")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch [all cores]")
     takes_path(
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lila.training.checkpoint import write_json
     from lila.training.settings import PassesName
 
-    check_count("examples", arguments.examples)
+    check_count("examples", arguments.examples, optional=True)
     check_count("repeats", arguments.repeats)
     check_count("width", arguments.width, optional=True)
     check_count("threads", arguments.threads, optional=True)
@@ -66,14 +66,15 @@ def run(arguments: argparse.Namespace) -> int:
     if unknown:
         raise ArgumentError(f"There is no benchmark of {unknown[0]!r}; choose from {', '.join(JOBS)}.")
     earlier = None if arguments.compare is None else _read(arguments.compare)
+    counts = {name: arguments.examples or JOBS[name].examples for name in names}
     work: dict[str, Callable[[], dict[str, float]]] = {
-        name: partial(measure, JOBS[name], arguments.examples, arguments.repeats, kinds) for name in names
+        name: partial(measure, JOBS[name], counts[name], arguments.repeats, kinds) for name in names
     }
     if arguments.scaling:
         work |= {"scaling": partial(scaling, arguments.repeats), "memory": memory}
     if arguments.width is not None:
-        work[f"width {arguments.width}"] = partial(width, arguments.width, arguments.examples)
-    settings = {"examples": arguments.examples, "repeats": arguments.repeats, **machine()}
+        work[f"width {arguments.width}"] = partial(width, arguments.width, arguments.examples or 1000)
+    settings = {"examples": counts, "repeats": arguments.repeats, **machine()}
     if earlier is not None:
         for key in [key for key, value in settings.items() if earlier.get(key) != value]:
             note = f"{arguments.compare} was measured with {key} = {earlier.get(key)}, not {settings[key]}."

@@ -73,7 +73,7 @@ class _Recorder:
         differentiable: whether inputs keep a graph.
         uses: per layer, the inputs a of each use.
         edges: per layer, where the output of each use enters the graph.
-        last: position, input and output of the layer that ran last.
+        last: position, input, averaged inputs with a graph, and output of the layer that ran last.
         returned: what the network returned.
     """
 
@@ -84,7 +84,7 @@ class _Recorder:
     differentiable: bool
     uses: list[list[Tensor]] = field(init=False)
     edges: list[list[GradientEdge]] = field(init=False)
-    last: tuple[int, Tensor, Tensor] | None = field(init=False)
+    last: tuple[int, Tensor, Tensor, Tensor] | None = field(init=False)
     returned: Any = field(init=False)
 
     def attach(self, net: nn.Module) -> list[Any]:
@@ -99,14 +99,14 @@ class _Recorder:
         """The averaged outputs, given by the head at its averaged inputs if there is one, and its position."""
         if self.samples is not Samples.AVERAGED or self.last is None:
             return outputs, None
-        position, x, output = self.last
+        position, x, a, output = self.last
         if output is not self.returned or len(self.uses[position]) > 1:
             return outputs, None
         module = _as_affine(self.layers[position], x, output)
-        if module is None:
+        if module is None or a.shape[-1] < module.in_features:  # its weight is frozen
             return outputs, None
         bias = None if module.bias is None else module.bias.detach()
-        outputs = F.linear(_mean_over_samples(x, self.batch, self.views), module.weight.detach(), bias)
+        outputs = F.linear(a[:, 0, 0, : module.in_features], module.weight.detach(), bias)
         self.edges[position][-1] = get_gradient_edge(outputs)
         return outputs, position
 
@@ -128,11 +128,11 @@ class _Recorder:
                     "detaches what comes before it. Freeze its parameters if that is meant."
                 )
             x = args[0] if args else next(iter(kwargs.values()))
-            with torch.set_grad_enabled(self.differentiable):
-                self.uses[position].append(self._inputs(layer, x))
+            a = self._inputs(layer, x)
+            self.uses[position].append(a if self.differentiable else a.detach())
             # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
             self.edges[position].append(get_gradient_edge(output))
-            self.last = position, x, output
+            self.last = position, x, a, output
             # Autograd rewrites the history of a view that is changed in place, and the edge with it: hand on a copy.
             return output.clone() if output._is_view() else None
 
