@@ -46,7 +46,7 @@ class Job:
         batch: examples per step of the weights; a hyper-step takes fewer at a time, as `fit` does.
         classes: number of outputs.
         width: of the hidden layer, if it is an MLP.
-        examples: on how many it is measured, unless told otherwise. Decomposing the factors takes as long whatever their
+        examples: on how many it is measured, unless told otherwise. Decomposing the factors takes as long whatever the
             number: for the MLP a fifth of an epoch of 1,000, but nothing beside one of 60,000.
         exact_examples: the most on which exact passes are measured, beside an epoch of as many; None for all. They take
             long, and where little time goes to decomposing the factors their ratio does not depend on it.
