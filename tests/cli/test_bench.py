@@ -48,7 +48,7 @@ def test_scaling_memory_and_width_are_measured() -> None:
     point = Point("S = 2", Job("mlp", (1, 4, 4), samples=2, batch=4, width=5), 8)
     assert {"S = 2: exact", "S = 2: probed"} <= scaling(1, [point]).keys()
     peaks = memory((1032, 2064), Job("mlp", (1, 8, 8), samples=2, batch=128, width=20))  # batches of 86, one probe
-    assert peaks["peak bytes, N = 2064"] == pytest.approx(peaks["peak bytes, N = 1032"], rel=0.01)
+    assert abs(peaks["peak bytes, N = 2064"] - peaks["peak bytes, N = 1032"]) <= 8 * 1032  # the examples' indices
     assert all(value > 0 for value in width(20, 4).values())
 
 
