@@ -26,7 +26,7 @@ class Stopwatch(TorchDispatchMode):
     """Adds up the seconds and the calls of each operation."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seconds: dict[str, float] = defaultdict(float)
         self.calls: Counter[str] = Counter()
 
