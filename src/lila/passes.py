@@ -1,6 +1,6 @@
 """The two passes over the data: one gathers the curvature without a graph, one pulls its cotangent back.
 
-Both see a batch through the same eyes, `Pass.batch`; the second with a graph. Memory is set by the size of the batches.
+Both see a batch through the same eyes, `Pass.recorded`; the second with a graph. The batches set the memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -96,9 +96,9 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
     curvature = pass_.structure.zeros(pass_.layers, weight)
     with ranks.together(weight.device):
         for batch in batches:
-            of_batch, tape, columns = pass_.recorded(batch, differentiable=False)
+            fit, tape, columns = pass_.recorded(batch, differentiable=False)
             with torch.no_grad():
-                log_likelihood, curvature = log_likelihood + of_batch, curvature.plus(tape, columns)
+                log_likelihood, curvature = log_likelihood + fit, curvature.plus(tape, columns)
     ranks.sum_([log_likelihood])
     curvature = curvature.over_all(ranks)
     check_finite("log-likelihood", log_likelihood)

@@ -283,8 +283,8 @@ def _products(tape: Tape, columns: Columns, P: Sequence[Tensor]) -> Iterator[Ten
     rows = [
         _factor_gradients(tape, inputs, tape.gradients(d.expand_as(tape.outputs), create_graph=False)) for d in D.mT
     ]
-    u = columns.u @ D  # (b, k, c)
-    hessians = u.mT @ u
+    u = columns.u @ D  # (b, k, d)
+    hessians = u.mT @ u  # (b, d, d), in the directions
     for of_layer, P_layer in zip(zip(*rows, strict=True), P, strict=True):
         yield (bilinear(torch.stack(of_layer, dim=1), P_layer) * hessians).sum()
 
