@@ -21,11 +21,11 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.bias1, self.bias2, self.scale = Bias(0.1), Bias(-0.2), Scale(0.7)
+        self.bias1, self.bias2, self.bias3, self.scale = Bias(0.1), Bias(-0.2), Bias(0.3), Scale(0.7)
         self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.scale(torch.tanh(self.conv(self.bias1(x)))) + self.bias2(x)
+        return x + self.scale(torch.tanh(self.bias3(self.conv(self.bias1(x))))) + self.bias2(x)
 
 
 class Attention(nn.Module):
@@ -101,12 +101,12 @@ class Rectified(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.bias1, self.bias2, self.scale = Bias(0.1), Bias(-0.2), Scale(0.7)
+        self.bias1, self.bias2, self.bias3, self.scale = Bias(0.1), Bias(-0.2), Bias(0.3), Scale(0.7)
         self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = F.pad(F.avg_pool2d(x, 1, 2), (0, 0, 0, 0, 0, 1))
-        branch = self.scale(F.max_pool2d(F.relu(self.conv(self.bias1(x))), 2, ceil_mode=True))
+        branch = self.scale(F.max_pool2d(F.relu(self.bias3(self.conv(self.bias1(x)))), 2, ceil_mode=True))
         return shortcut + self.bias2(F.pad(branch, (0, 0, 0, 0, 1, 0)))
 
 
@@ -266,3 +266,11 @@ def make_case(
     model = lila.InvariantModel(net, AUGMENTATIONS[augmentation](), samples).double()
     x = torch.randn(n, CHANNELS, SIDE, SIDE, generator=generator, dtype=torch.float64)
     return Case(model, make_likelihood().double(), x, targets(n, generator), lila.Draw(seed=seed, epoch=2))
+
+
+def case_of(net: nn.Module) -> Case:
+    """A case of any network for images, converted in place."""
+    torch.manual_seed(3)
+    case = make_case("mlp", samples=3)
+    model = lila.InvariantModel(net.double(), case.model.augmentation, case.model.samples)
+    return Case(model, case.likelihood, case.x, case.y, case.draw)

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import oracles
-from cases import CHANNELS, OUTPUTS, SIDE, Case, Twice, make_case, mlp
+from cases import CHANNELS, OUTPUTS, SIDE, Case, Twice, case_of, mlp
 from dense import curvature, dense
 from lila.curvature import Samples, Tape, find_layers, record
-from lila.invariant import InvariantModel
 
 INPUTS = CHANNELS * SIDE**2
 
@@ -52,15 +51,8 @@ WITHOUT: dict[str, Callable[[], nn.Module]] = {
 
 
 def taped(net: nn.Module, samples: Samples = Samples.AVERAGED) -> tuple[Tape, Case]:
-    case = with_net(net)
+    case = case_of(net)
     return record(case.model, find_layers(net), case.x, case.noise(), samples, differentiable=False), case
-
-
-def with_net(net: nn.Module) -> Case:
-    torch.manual_seed(3)
-    case = make_case("mlp", samples=3)
-    model = InvariantModel(net.double(), case.model.augmentation, case.model.samples)
-    return Case(model, case.likelihood, case.x, case.y, case.draw)
 
 
 @pytest.mark.parametrize("name", WITH_HEAD)

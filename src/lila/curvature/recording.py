@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from lila.curvature.edges import Key, merged, shifted
 from lila.curvature.layers import Layer
 from lila.curvature.lean import LeanOperations
 from lila.curvature.linearity import linear_between_kinks
 from lila.curvature.rules import LinearRule
-from lila.curvature.tape import Samples, Tape, split_samples
+from lila.curvature.tape import Samples, Tape, sum_over_samples
 from lila.errors import ModelError
 from lila.invariant import InvariantModel
 
@@ -52,7 +53,7 @@ def record(
         outputs=outputs,
         layers=recorder.layers,
         uses=tuple(map(tuple, recorder.uses)),
-        edges=tuple(map(tuple, recorder.edges)),
+        edges=merged(recorder.edges, recorder.shifts, outputs),
         views=len(views),
         samples=samples,
         differentiable=differentiable,
@@ -73,6 +74,7 @@ class _Recorder:
         differentiable: whether inputs keep a graph.
         uses: per layer, the inputs a of each use.
         edges: per layer, where the output of each use enters the graph.
+        shifts: by the key of an edge, that of the output of a layer which adds a constant to it.
         last: position, input, averaged inputs with a graph, and output of the layer that ran last.
         returned: what the network returned.
     """
@@ -84,6 +86,7 @@ class _Recorder:
     differentiable: bool
     uses: list[list[Tensor]] = field(init=False)
     edges: list[list[GradientEdge]] = field(init=False)
+    shifts: dict[Key, GradientEdge] = field(init=False)
     last: tuple[int, Tensor, Tensor, Tensor] | None = field(init=False)
     returned: Any = field(init=False)
 
@@ -113,6 +116,7 @@ class _Recorder:
     def _begin(self, *_: Any) -> None:
         """Start anew, as does a network that is run again in another layout."""
         self.uses, self.edges = [[] for _ in self.layers], [[] for _ in self.layers]
+        self.shifts = {}
         self.last = self.returned = None
 
     def _end(self, net: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -131,7 +135,10 @@ class _Recorder:
             a = self._inputs(layer, x)
             self.uses[position].append(a if self.differentiable else a.detach())
             # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
-            self.edges[position].append(get_gradient_edge(output))
+            edge = get_gradient_edge(output)
+            self.edges[position].append(edge)
+            if (source := shifted(x, output)) is not None:
+                self.shifts[source] = edge
             self.last = position, x, a, output
             # Autograd rewrites the history of a view that is changed in place, and the edge with it: hand on a copy.
             return output.clone() if output._is_view() else None
@@ -148,7 +155,7 @@ class _Recorder:
             )
         raw = layer.rule.features(layer.module, x)
         if self.samples is Samples.AVERAGED:
-            raw = _mean_over_samples(raw, self.batch, self.views)
+            raw = sum_over_samples(raw, self.batch, self.views) / (self.views // self.batch)
         return layer.inputs(raw).unflatten(0, (self.batch, -1)).flatten(1, 2)
 
 
@@ -159,11 +166,3 @@ def _as_affine(layer: Layer, x: Tensor, output: Tensor) -> nn.Linear | None:
         return None
     made_by = output.grad_fn.name() if output.grad_fn else ""
     return module if x.dim() == 2 and made_by in ("AddmmBackward0", "MmBackward0") else None
-
-
-def _mean_over_samples(x: Tensor, batch: int, views: int) -> Tensor:
-    """(v folds, ...) to (b folds, ...), in the order in which they lie in memory, so that gradients keep the layout."""
-    channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    ordered = x.permute(0, 2, 3, 1) if channels_last else x
-    mean = split_samples(ordered, batch, views).sum(1).flatten(0, 1) / (views // batch)
-    return mean.permute(0, 3, 1, 2) if channels_last else mean

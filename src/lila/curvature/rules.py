@@ -58,7 +58,7 @@ class Rule(ABC):
 
     @abstractmethod
     def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
-        """A gradient in the layer's output arranged as (v, t, r, o)."""
+        """A gradient in the layer's output, or its sum over samples, arranged as (v, t, r, o): linear, row by row."""
 
 
 class LinearRule(Rule):

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import GradientEdge
 
+from lila.curvature.edges import Key, key
 from lila.curvature.layers import Layer
 
 
@@ -37,7 +38,7 @@ class Tape:
         outputs: f_hat, shape (b, c), with a graph to the layers' outputs.
         layers: the layers recorded.
         uses: per layer, the inputs a of each of its uses, shape (b, t, r, d).
-        edges: per layer, where the output of each of its uses enters the graph.
+        edges: per layer, where the output of each of its uses enters the graph, or one with the same gradient.
         views: v = b s, the number of inputs that the network was given.
         samples: what becomes of the samples of an example.
         differentiable: whether everything carries a graph to the hyperparameters.
@@ -82,11 +83,11 @@ class Tape:
 
     def gradients(self, column: Tensor, create_graph: bool) -> tuple[Tensor, ...]:
         """What `pull` returns, by autograd, with a graph or not."""
-        edges = [edge for of_layer in self.edges for edge in of_layer]
-        grads = iter(
+        edges = {key(edge): edge for of_layer in self.edges for edge in of_layer}  # layers may share one
+        found = (
             torch.autograd.grad(
                 self.outputs,
-                edges,
+                list(edges.values()),
                 grad_outputs=column,
                 retain_graph=True,
                 create_graph=create_graph,
@@ -95,21 +96,28 @@ class Tape:
             if edges
             else ()
         )
-        pulled = []
-        for position, (layer, uses) in enumerate(zip(self.layers, self.uses, strict=True)):
-            views = len(self.outputs) if position == self.head else self.views
-            per_use = [self._arrange(layer, next(grads), a, views) for a in uses]
-            pulled.append(self._join(per_use, layer, layer.shape[1]))
-        return tuple(pulled)
+        grads = {at: self._over_samples(at, grad) for at, grad in zip(edges, found, strict=True)}
+        return tuple(
+            self._join(
+                [self._arrange(layer, grads[key(edge)], a) for a, edge in zip(uses, of_layer, strict=True)],
+                layer,
+                layer.shape[1],
+            )
+            for layer, uses, of_layer in zip(self.layers, self.uses, self.edges, strict=True)
+        )
 
-    def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor, views: int) -> Tensor:
+    def _over_samples(self, at: Key, grad: Tensor | None) -> Tensor | None:
+        """A gradient in a layer's output; if samples are averaged, their sum: (v folds, ...) to (b folds, ...)."""
+        of_head = self.head is not None and at == key(self.edges[self.head][0])
+        if grad is None or of_head or self.samples is Samples.POSITIONS:
+            return grad
+        return sum_over_samples(grad, len(self.outputs), self.views)
+
+    def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor) -> Tensor:
         if grad is None:  # the output does not depend on this use of the layer
             return a.new_zeros(*a.shape[:3], layer.shape[1])
-        g = layer.rule.outputs(layer.module, grad)  # (v folds, t, r, o)
-        batch = len(self.outputs)
-        if self.samples is Samples.AVERAGED:
-            return split_samples(g, batch, views).sum(1).flatten(1, 2)
-        return g.unflatten(0, (batch, -1)).flatten(1, 2)
+        g = layer.rule.outputs(layer.module, grad)  # (b folds, t, r, o), and with samples as positions (v folds, ...)
+        return g.unflatten(0, (len(self.outputs), -1)).flatten(1, 2)
 
     def _join(self, uses: list[Tensor], layer: Layer, width: int) -> Tensor:
         if not uses:  # the layer was never reached: no positions at all
@@ -138,6 +146,10 @@ class _LinearPull(torch.autograd.Function):
         return pushed, None
 
 
-def split_samples(x: Tensor, batch: int, views: int) -> Tensor:
-    """Take the first dimension apart: (v folds, ...) to (b, s, folds, ...)."""
-    return x.reshape(batch, views // batch, x.shape[0] // views, *x.shape[1:])
+def sum_over_samples(x: Tensor, batch: int, views: int) -> Tensor:
+    """(v folds, ...) to (b folds, ...), in the order in which they lie in memory, so that gradients keep the layout."""
+    channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    ordered = x.permute(0, 2, 3, 1) if channels_last else x
+    by_sample = ordered.reshape(batch, views // batch, x.shape[0] // views, *ordered.shape[1:])
+    summed = by_sample.sum(1).flatten(0, 1)
+    return summed.permute(0, 3, 1, 2) if channels_last else summed
