@@ -66,6 +66,17 @@ class Twice(nn.Module):
         return self.layer(torch.tanh(self.layer(x)))
 
 
+class Backwards(nn.Module):
+    """A network that names its layers in another order than that in which they run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.body = nn.Linear(4, OUTPUTS, bias=False), nn.Linear(CHANNELS * SIDE**2, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.body(x.flatten(1))))
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(CHANNELS * SIDE**2, 4), nn.Tanh(), nn.Linear(4, OUTPUTS))
 
@@ -268,9 +279,8 @@ def make_case(
     return Case(model, make_likelihood().double(), x, targets(n, generator), lila.Draw(seed=seed, epoch=2))
 
 
-def case_of(net: nn.Module) -> Case:
-    """A case of any network for images, converted in place."""
-    torch.manual_seed(3)
-    case = make_case("mlp", samples=3)
-    model = lila.InvariantModel(net.double(), case.model.augmentation, case.model.samples)
-    return Case(model, case.likelihood, case.x, case.y, case.draw)
+def case_of(net: nn.Module, n: int = 3, samples: int = 2) -> Case:
+    """A case of any network for images, which is converted in place."""
+    case = make_case("mlp", samples=samples, n=n)
+    case.model.net = net.double()
+    return case

@@ -208,13 +208,16 @@ def test_hyperparameters_of_another_type_than_the_networks_are_named() -> None:
         lila.Evidence(model, lila.Gaussian(), lila.GaussianPrior(net))
 
 
-def test_gradients_are_found_under_no_grad_too() -> None:
+def test_the_evidence_its_gradient_and_predictions_are_found_under_no_grad_too() -> None:
     case = make_case()
     evidence = case.evidence("kron")
     made = evidence.estimate(case.data, case.draw)
+    posterior = lila.Posterior(case.model, case.likelihood, evidence.prior, made.curvature)
     with torch.no_grad():
-        found = evidence.gradient(case.data, made)
+        assert evidence.estimate(case.data, case.draw).terms() == made.terms()
+        found, predicted = evidence.gradient(case.data, made), posterior.predict(case.x)
     torch.testing.assert_close(found, evidence.gradient(case.data, made))
+    torch.testing.assert_close(predicted, posterior.predict(case.x))
 
 
 def test_a_custom_collate_function_is_used() -> None:

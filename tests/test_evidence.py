@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import lila
 import oracles
-from cases import LIKELIHOODS, NETWORKS, Case, make_case
+from cases import LIKELIHOODS, NETWORKS, Backwards, Case, case_of, make_case
 
 STRUCTURES = ["kron", "diag", "full"]
 
@@ -247,6 +247,13 @@ def test_the_evidence_of_the_last_layer_is_that_of_the_rest_frozen(structure: st
     torch.testing.assert_close(gradient["augmentation.eta"], wanted["augmentation.eta"])
     torch.testing.assert_close(gradient["prior.log_precisions.2"], wanted["prior.log_precisions.0"])
     assert gradient["prior.log_precisions.0"] == 0
+
+
+def test_the_last_layer_must_run_last() -> None:
+    case = case_of(Backwards())
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(), layers="last")
+    with pytest.raises(lila.ModelError, match="names last is 'body', but 'head' runs after it"):
+        evidence.estimate(case.data, case.draw)
 
 
 def test_layers_are_all_or_the_last() -> None:

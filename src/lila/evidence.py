@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lila.choices import check_count, choose
 from lila.curvature import STRUCTURES, CurvatureKind, Kron, Layer, Roots, Structure, StructureName, find_layers
+from lila.curvature.audit import check_runs_last
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
@@ -132,7 +133,10 @@ class Evidence:
         draw = draw or Draw()
         self._check_prior(self.prior)
         examples, pass_ = self.examples(data), self._pass(draw, self.roots)
-        check_model(pass_, next(examples.batches(2)))
+        few = next(examples.batches(2))
+        check_model(pass_, few)
+        if self.layers is LayersName.LAST:
+            check_runs_last(self.model.net, pass_.layers[0], few.x)
         batches, scale = self._batches(examples, draw, subset)
         log_likelihood, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)

@@ -98,9 +98,9 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
         for batch in batches:
             fit, tape, columns = pass_.recorded(batch, differentiable=False)
             with torch.no_grad():
-                log_likelihood, curvature = log_likelihood + fit, curvature.plus(tape, columns)
+                log_likelihood, curvature = log_likelihood + fit, curvature.plus_(tape, columns)
     ranks.sum_([log_likelihood])
-    curvature = curvature.over_all(ranks)
+    curvature = curvature.over_all_(ranks)
     check_finite("log-likelihood", log_likelihood)
     for name, tensor in curvature.parts().items():
         check_finite(name, tensor)

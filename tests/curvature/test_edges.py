@@ -73,7 +73,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], int]] = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_layers_share_a_gradient_only_where_they_have_the_same(name: str, structure: str) -> None:
     make, distinct = NETWORKS[name]
-    case = case_of(make())
+    case = case_of(make(), samples=3)
     tape = record(case.model, find_layers(case.model.net), case.x, case.noise(), Samples.AVERAGED, differentiable=False)
     assert len({key(edge) for of_layer in tape.edges for edge in of_layer}) == distinct
     expected = oracles.curvature_matrix(case, structure, "ggn").detach()

@@ -1,23 +1,19 @@
 """What networks are taken, what a user's own rule needs, and what is refused, with the words a person reads."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 import lila
-from cases import CHANNELS, OUTPUTS, SIDE, Case, make_case
+from cases import CHANNELS, OUTPUTS, SIDE, Case, case_of
 from dense import curvature, dense
 from lila.curvature import Rule, Sharing, find_layers, register_rule
 from lila.curvature.rules import _RULES
 from lila.layers import Bias, Scale
 from oracles import full_curvature
-
-
-def case_of(net: nn.Module, n: int = 3) -> Case:
-    case = make_case("mlp", samples=2, n=n)
-    case.model.net = net.double()
-    return case
 
 
 def refusal(net: nn.Module) -> str:
@@ -389,6 +385,56 @@ def test_a_user_can_give_a_rule(structure: str) -> None:
 def test_a_wrong_rule_is_found_out() -> None:
     register_rule(Gain, WrongGainRule())
     assert "['0.gain']" in refusal(nn.Sequential(Gain(CHANNELS), nn.Flatten(), nn.Linear(HEAD, OUTPUTS)))
+
+
+class NormedGain(Gain):
+    """One gain per channel, of inputs that are normalised first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(normed(x))
+
+
+class NormedGainRule(GainRule):
+    def features(self, module: nn.Module, x: Tensor) -> Tensor:
+        return normed(x)
+
+
+class CrookedInputs(GainRule):
+    def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
+        return super().inputs(module, normed(x))
+
+
+class CrookedOutputs(NormedGainRule):
+    """Right for each view by itself, but not for their sum: which of two equal vectors has the sign of g."""
+
+    def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
+        return super().inputs(module, x).repeat(1, 2, 1, 1)
+
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
+        rows = super().outputs(module, g)
+        return torch.cat([rows.clamp(min=0), rows.clamp(max=0)], dim=1)
+
+
+class Wave(nn.Module):
+    """Its slope has another sign from input to input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(20 * x)
+
+
+def normed(x: Tensor) -> Tensor:
+    return x / x.flatten(1).norm(dim=1)[:, None, None, None]
+
+
+@pytest.mark.usefixtures("_forget_rules")
+@pytest.mark.parametrize("rule", [CrookedInputs(), CrookedOutputs()])
+def test_a_rule_that_is_not_linear_is_found_out(rule: Rule) -> None:
+    net = nn.Sequential(NormedGain(CHANNELS), nn.Flatten(), Wave(), nn.Linear(HEAD, OUTPUTS))
+    register_rule(NormedGain, NormedGainRule())
+    case = case_of(net)
+    assert case.evidence("kron").estimate(case.data, case.draw).value < 0
+    register_rule(NormedGain, rule)
+    assert re.search(r"rules of the layers \['0'\] are not linear.*belongs into `features`", refusal(net))
 
 
 def test_half_precision_is_refused() -> None:

@@ -3,17 +3,21 @@
 For one view of one example and one output direction, the gradient of each weight must be sum_t g a' over the positions
 that belong to that view. This finds weights that are used outside their layer's forward, layers whose class overrides
 forward, wrong rules, networks whose layers do not run batch first, networks that mix examples, and networks that draw
-random numbers.
+random numbers. And the a and g of several views taken together must be the averages of those of each, which finds rules
+that are not linear.
 """
 
-import torch
-from torch import Tensor
+from collections.abc import Callable
 
+import torch
+from torch import Tensor, nn
+
+from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
-from lila.curvature.layers import Layer
+from lila.curvature.layers import Layer, find_layers
 from lila.curvature.recording import record
 from lila.curvature.structure import jacobian
-from lila.curvature.tape import Samples
+from lila.curvature.tape import Samples, Tape
 from lila.errors import ModelError
 from lila.invariant import InvariantModel
 
@@ -62,6 +66,64 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
             "examples of a batch or does not keep the batch in the first dimension. Use each weight through its own "
             "layer, or register a rule for it with lila.register_rule."
         )
+    crooked = _not_linear(model.net, layers, views, tape)
+    if crooked:
+        raise ModelError(
+            f"The rules of the layers {crooked} are not linear: what they give for the average of several inputs or "
+            "gradients is not the average of what they give for each. In a rule of your own, whatever is not linear in "
+            "the layer's input belongs into `features`, which is averaged afterwards."
+        )
+
+
+def check_runs_last(net: nn.Module, layer: Layer, x: Tensor) -> None:
+    """Raise ModelError if another layer with trainable weights runs after this one."""
+    ran: list[str] = []
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda *_: ran.append(name)
+
+    hooks = [other.module.register_forward_hook(note(other.name)) for other in find_layers(net)]
+    try:
+        with torch.no_grad():
+            net(x[:_EXAMPLES])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if ran and ran[-1] != layer.name:
+        raise ModelError(
+            f"The layer that the network names last is {layer.name!r}, but {ran[-1]!r} runs after it: it is not clear "
+            "which one layers='last' is to mean. Let the network make its last layer last, in __init__."
+        )
+
+
+class _AsSamples(Augmentation):
+    """What it is given are the samples of an example already: (1, v, *shape)."""
+
+    noise_dim = 0
+
+    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
+        return x
+
+
+def _not_linear(net: nn.Module, layers: tuple[Layer, ...], views: Tensor, apart: Tape) -> list[str]:
+    """Names of the layers whose a and g of all views together are not the averages of those of each view."""
+    model, noise = InvariantModel(net, _AsSamples(), len(views)), views.new_zeros(1, len(views), 0)
+    together = record(model, layers, views.unsqueeze(0), noise, Samples.AVERAGED, differentiable=False)
+    column = torch.linspace(1, 2, apart.outputs.shape[1]).to(views)
+    inputs = zip(together.inputs(), apart.inputs(), strict=True)
+    outputs = zip(together.pull(column[None]), apart.pull(column.expand_as(apart.outputs)), strict=True)
+    differing = [_differ([(one[0], each) for one, each in pairs]) for pairs in (inputs, outputs)]
+    return [layer.name for layer, *either in zip(layers, *differing, strict=True) if any(either)]
+
+
+def _differ(pairs: list[tuple[Tensor, Tensor]]) -> list[bool]:
+    """Of each pair, whether the first is not the average of the second; where that cancels, rounding is left."""
+    sizes = [each.abs().mean(0).norm() for _, each in pairs]
+    rounding = torch.finfo(sizes[0].dtype).eps ** 0.5 * max(sizes)
+    return [
+        bool((one - each.mean(0)).norm() > _TOLERANCE * size + rounding)
+        for (one, each), size in zip(pairs, sizes, strict=True)
+    ]
 
 
 def _autograd(model: InvariantModel, views: Tensor, column: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

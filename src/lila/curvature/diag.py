@@ -30,7 +30,7 @@ class Diag(Structure):
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
         return cls(tuple(layers), tuple(like.new_zeros(layer.shape) for layer in layers))
 
-    def plus(self, tape: Tape, columns: Columns) -> Self:
+    def plus_(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         for column in columns.u.unbind(1):
             for block, g, a in zip(self.blocks, tape.pull(column), inputs, strict=True):

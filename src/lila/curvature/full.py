@@ -42,7 +42,7 @@ class Full(Structure):
             )
         return cls(tuple(layers), like.new_zeros(weights, weights))
 
-    def plus(self, tape: Tape, columns: Columns) -> Self:
+    def plus_(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         rows = []
         for column in columns.u.unbind(1):

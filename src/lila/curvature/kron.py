@@ -131,7 +131,7 @@ class Kron(Structure):
             blocks.append(KronBlock(layer, A, G, 0.0))
         return cls(tuple(blocks))
 
-    def plus(self, tape: Tape, columns: Columns) -> Self:
+    def plus_(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         for block, a in zip(self.blocks, _factor_inputs(tape, inputs), strict=True):
             add_second_moment_(block.A, a)
@@ -144,7 +144,7 @@ class Kron(Structure):
         blocks = []
         for block, a in zip(self.blocks, inputs, strict=True):
             positions = len(a) * (1 if block.layer.rule.sharing is Sharing.REDUCE else a.shape[1])
-            blocks.append(replace(block, positions=block.positions + positions))
+            blocks.append(replace(block, positions=block.positions + positions, known=None))
         return type(self)(tuple(blocks))
 
     def along(self, tape: Tape, columns: Columns) -> Tensor:
@@ -164,7 +164,7 @@ class Kron(Structure):
             tuple(KronBlock(b.layer, b.A * factor, b.G * factor, b.positions * factor) for b in self.blocks)
         )
 
-    def over_all(self, ranks: Ranks) -> Self:
+    def over_all_(self, ranks: Ranks) -> Self:
         positions = self.blocks[0].A.new_tensor([block.positions for block in self.blocks], dtype=torch.float64)
         ranks.sum_([positions, *self.parts().values()])
         return type(self)(
@@ -253,7 +253,7 @@ def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _gradients(tape: Tape, columns: Columns) -> Iterator[list[Tensor]]:
-    """Per layer, the vectors that make up G, (b, k t, r, o); a few columns at a time.
+    """For a few columns at a time, the vectors of each layer that make up G, (b, k t, r, o).
 
     One large product is faster than many small ones.
     """
@@ -295,7 +295,7 @@ def _at_once(tape: Tape) -> int:
 
 
 def _factor_gradients(tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Per layer, the vectors that make up G, (b, t, r, o): g, or the Jacobian where it is summed over positions."""
+    """Per layer, a column's vectors that make up G, (b, t, r, o): g, or the Jacobian if it is summed over positions."""
     return [
         jacobian(g, a).flatten(2).unsqueeze(1) if layer.rule.sharing is Sharing.REDUCE else g
         for layer, a, g in zip(tape.layers, inputs, gradients, strict=True)

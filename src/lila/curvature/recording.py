@@ -37,7 +37,8 @@ def record(
     views = model.views(x, noise)
     if not (differentiable and views.requires_grad):
         # Every layer's output needs a place in the graph; a copy, as a network may begin with an in-place operation.
-        views = views.detach().requires_grad_().clone()
+        with torch.enable_grad():
+            views = views.detach().requires_grad_().clone()
     start = views.grad_fn
     weights = {name: p.detach() for name, p in model.net.named_parameters()}
     recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable)
@@ -106,7 +107,7 @@ class _Recorder:
         if output is not self.returned or len(self.uses[position]) > 1:
             return outputs, None
         module = _as_affine(self.layers[position], x, output)
-        if module is None or a.shape[-1] < module.in_features:  # its weight is frozen
+        if module is None or self.layers[position].weight is None:  # frozen: its inputs were not recorded
             return outputs, None
         bias = None if module.bias is None else module.bias.detach()
         outputs = F.linear(a[:, 0, 0, : module.in_features], module.weight.detach(), bias)

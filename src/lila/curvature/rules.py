@@ -209,8 +209,8 @@ _RULES: dict[type[nn.Module], Rule] = {
 def register_rule(layer: type[nn.Module], rule: Rule) -> None:
     """Say how the curvature of a layer type is computed; it holds for its subclasses too.
 
-    Every pass over the data first checks on a few views that the rule reproduces the gradients that autograd gives, so
-    a wrong rule is an error, never a wrong number.
+    Every estimate of the evidence first checks on a few views that the rule reproduces the gradients that autograd
+    gives, and that its inputs and outputs are linear, so a wrong rule is an error, never a wrong number.
     """
     _RULES[layer] = rule
 

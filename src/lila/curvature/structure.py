@@ -40,10 +40,10 @@ class Structure(ABC):
     @classmethod
     def of_batch(cls, tape: Tape, columns: Columns) -> Self:
         """The sum over the examples of a recorded batch, for these columns."""
-        return cls.zeros(tape.layers, tape.outputs).plus(tape, columns)
+        return cls.zeros(tape.layers, tape.outputs).plus_(tape, columns)
 
     @abstractmethod
-    def plus(self, tape: Tape, columns: Columns) -> Self:
+    def plus_(self, tape: Tape, columns: Columns) -> Self:
         """The sum with the examples of a recorded batch, for these columns; its own tensors are used up for it."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Structure(ABC):
     def parts(self) -> Mapping[str, Tensor]:
         """The tensors it consists of, by a name a person can make sense of."""
 
-    def over_all(self, ranks: Ranks) -> Self:
+    def over_all_(self, ranks: Ranks) -> Self:
         """The sum over the examples of all processes; its own tensors are used up for it."""
         ranks.sum_(list(self.parts().values()))
         return self
