@@ -209,6 +209,8 @@ class TestCommand:
         assert main(["reproduce"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
+        assert main(["reproduce", "--json"]) == 0
+        assert list(json.loads(capsys.readouterr().out)) == list(EXPERIMENTS)
 
     def test_it_runs_one_and_writes_everything(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["reproduce", "tiny", "--report"]) == 0

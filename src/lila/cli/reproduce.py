@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila reproduce`."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="experiments, or all")
     parser.add_argument(
-        "--scale", choices=["small", "paper"], default="small", help="[small: at most 40 minutes on two cores]"
+        "--scale", choices=["small", "paper"], default="small", help="[small: at most 40 minutes with --jobs 2]"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1, for means and standard errors")
     parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs side by side [1]")
@@ -60,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     from lila.experiments import EXPERIMENTS
 
     if not arguments.names:
-        print("\n".join(f"{name:<26} {experiment.title}" for name, experiment in EXPERIMENTS.items()))
+        titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+        told = (f"{name:<26} {title}" for name, title in titles.items())
+        print(json.dumps(titles, indent=2) if arguments.json else "\n".join(told))
         return 0
     from lila.choices import check_count
     from lila.experiments.runner import JobError
