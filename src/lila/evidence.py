@@ -133,10 +133,7 @@ class Evidence:
         draw = draw or Draw()
         self._check_prior(self.prior)
         examples, pass_ = self.examples(data), self._pass(draw, self.roots)
-        few = next(examples.batches(2))
-        check_model(pass_, few)
-        if self.layers is LayersName.LAST:
-            check_runs_last(self.model.net, pass_.layers[0], few.x)
+        self._check_model(pass_, next(examples.batches(2)))
         batches, scale = self._batches(examples, draw, subset)
         log_likelihood, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)
@@ -228,6 +225,11 @@ class Evidence:
         check_precision(next(self.model.net.parameters()))
         self._check_placement()
         return layers if self.layers is LayersName.ALL else layers[-1:]
+
+    def _check_model(self, pass_: Pass, few: Batch) -> None:
+        check_model(pass_, few)
+        if self.layers is LayersName.LAST:
+            check_runs_last(self.model.net, pass_.layers[0], few.x)
 
     def _check_prior(self, prior: GaussianPrior) -> None:
         if self.structure is Kron and prior.structure is PriorStructure.DIAGONAL:

@@ -87,8 +87,8 @@ def test_a_network_with_a_layer_that_does_not_reach_the_output_has_a_gradient(la
             self.used, self.idle = nn.Linear(4, 3), nn.Linear(4, 3)
 
         def forward(self, x: Tensor) -> Tensor:
-            self.idle(x.flatten(1))
             outputs: Tensor = self.used(x.flatten(1))
+            self.idle(x.flatten(1))
             return outputs
 
     net = Idle()

@@ -16,7 +16,8 @@ import lila
 SETTINGS = QUICK | {"epochs": 60, "checkpoint_every": 1}
 
 SCRIPT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
 sys.path[:0] = {paths!r}
 import torch
 torch.set_num_threads(1)
