@@ -226,7 +226,7 @@ class Evidence:
         self._check_placement()
         return layers if self.layers is LayersName.ALL else layers[-1:]
 
-    def _check_model(self, pass_: Pass, few: Batch) -> None:
+    def _check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
         check_model(pass_, few)
         if self.layers is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)

@@ -6,7 +6,7 @@ cotangents are added before they are spread over the samples again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, Node
@@ -52,15 +52,21 @@ def merged(
 def _users(outputs: Tensor) -> Mapping[Key, list[Node]]:
     """By the key of an edge, the nodes that use it on the way to the outputs."""
     users: defaultdict[Key, list[Node]] = defaultdict(list)
-    todo = [outputs.grad_fn] if outputs.grad_fn else []
-    seen = set(todo)
+    for node in walk(outputs):
+        for source, position in node.next_functions:
+            if source is not None:
+                users[source, position].append(node)
+    return users
+
+
+def walk(outputs: Tensor, start: Node | None = None) -> Iterator[Node]:
+    """Every node of the graph that leads to the outputs, each once; nothing from `start` on backwards."""
+    todo: list[Node | None] = [outputs.grad_fn]
+    seen: set[Node | None] = {start, None}
     while todo:
         node = todo.pop()
-        for source, position in node.next_functions:
-            if source is None:
-                continue
-            users[source, position].append(node)
-            if source not in seen:
-                seen.add(source)
-                todo.append(source)
-    return users
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        todo += [source for source, _ in node.next_functions]

@@ -10,6 +10,8 @@ autograd's; it is small when many units share the curvature.)
 from torch import Tensor
 from torch.autograd.graph import Node
 
+from lila.curvature.edges import walk
+
 _SUMS = {
     *("AddBackward0", "SubBackward0", "NegBackward0", "CatBackward0", "StackBackward0", "CloneBackward0"),
     *("SumBackward0", "SumBackward1", "MeanBackward0", "MeanBackward1"),
@@ -37,17 +39,9 @@ def linear_between_kinks(outputs: Tensor, start: Node | None) -> bool:
         outputs: of the network.
         start: the node that made the network's inputs, from before it ran, as it may change them in place.
     """
-    todo: list[Node | None] = [outputs.grad_fn]
-    seen: set[Node | None] = {start, None}
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        sources = [source for source, _ in node.next_functions]
+    for node in walk(outputs, start):
         if node.name() not in _SUMS:
-            by = [position for position, source in enumerate(sources) if source is not None]
+            by = [position for position, (source, _) in enumerate(node.next_functions) if source is not None]
             if node.name() not in _PRODUCTS or len(by) > 1 or (node.name() == "DivBackward0" and by != [0]):
                 return False
-        todo += sources
     return True
