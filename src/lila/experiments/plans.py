@@ -67,9 +67,8 @@ _BY_LOSS = {"mlp": 0.05}
 that there are hundreds of steps. The paper's 0.05 for the MLP, and its 0.005 for all others: in the hundred steps that
 convolutions take to learn anything, Augerino's reward drives the ranges off with 0.05, and with 0.02 too."""
 
-
 _MOST_SEEDS = {"cnn": 2, "resnet-8-8": 1}
-"""Of a network at the small scale, for the time they take."""
+"""How many seeds a network gets at the small scale, for the time they take; the MLP as many as are asked for."""
 
 
 def seeds_of(model: str, scale: Scale, seeds: int) -> range:
