@@ -56,7 +56,9 @@ def work(rank: int, count: int, port: int, name: str, times: int, examples: int,
     sent = _counted()
     ranks, job = Ranks.here(), JOBS[name]
     model, data = prepared(job, times * examples)
-    settings = Settings(batch_size=times * job.batch, samples=job.samples, microbatch=job.microbatch(PassesName.PROBED))
+    settings = Settings(
+        batch_size=times * job.batch, samples=job.samples, passes="probed", microbatch=job.microbatch(PassesName.PROBED)
+    ).resolved(times * examples)
     state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings)
     shared = _shared(evidence_of(job, model, PassesName.PROBED, times * examples), ranks)
     everything = Examples(data)

@@ -4,7 +4,7 @@ log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import log, pi
 
@@ -20,7 +20,7 @@ from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.noise import Draw
-from lila.passes import Average, Pass, check_finite, check_model, gather, pull_back
+from lila.passes import Average, Fit, Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
 from lila.ranks import ALONE, Ranks
 
@@ -40,11 +40,13 @@ class Terms:
         log_likelihood: sum_n log p(y_n | f_hat(x_n)).
         log_prior: log p(theta).
         log_det: -1/2 log|H / 2 pi|, the price of complexity.
+        standard_error: of their sum, as far as it comes from using some of the examples only; 0 if all were used.
     """
 
     log_likelihood: float
     log_prior: float
     log_det: float
+    standard_error: float = field(default=0.0, kw_only=True)
 
     @property
     def value(self) -> float:
@@ -62,11 +64,11 @@ class Estimate(Terms):
 
     Attributes:
         curvature: the curvature of the negative log-likelihood.
-        draw: the noise under which it was estimated.
+        draw: the noise under which it was estimated; None if from many draws.
     """
 
     curvature: Structure
-    draw: Draw
+    draw: Draw | None
 
 
 class Evidence:
@@ -122,27 +124,50 @@ class Evidence:
         self._check_prior(prior)
         self._layers()  # says at once what is wrong with the network
 
-    def estimate(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Estimate:
+    def estimate(
+        self, data: Data, draw: Draw | None = None, subset: int | None = None, *, audit: bool = True
+    ) -> Estimate:
         """Estimate the evidence by one pass over the data without a graph.
 
         Args:
             data: a pair of tensors, a map-style Dataset of (x, y), or a DataLoader over one.
             draw: the noise; the default is that of seed 0 and epoch 0.
-            subset: use this many random examples only, and scale what is a sum over examples up to all of them.
+            subset: use this many random examples only, and scale what is a sum over examples up to all of them. The
+                estimate then has a standard error, that of the log-likelihood.
+            audit: check first, on a few examples, that the layers of the network account for its gradients. It takes
+                a moment, and who makes many estimates with one network need not repeat it.
         """
         draw = draw or Draw()
         self._check_prior(self.prior)
         examples, pass_ = self.examples(data), self._pass(draw, self.roots)
-        self._check_model(pass_, next(examples.batches(2)))
+        if audit:
+            self.audit(data)
         batches, scale = self._batches(examples, draw, subset)
-        log_likelihood, curvature = gather(pass_, batches, self.ranks)
+        fit, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)
-        return self._assess(float(log_likelihood) * scale, whole, draw, self.prior)
+        log_likelihood, standard_error = fit.of_all(len(examples))
+        return self._assess(log_likelihood, whole, draw, self.prior, standard_error)
+
+    def audit(self, data: Data) -> None:
+        """Check on a few examples that their type fits the network, and that its layers account for its gradients.
+
+        Raises:
+            DataError: the inputs' type is not that of the weights.
+            ModelError: the layers' rules do not account for the network's gradients.
+        """
+        self.check_model(self._pass(Draw(), self.roots), next(self.examples(data).batches(2)))
+
+    @torch.no_grad()
+    def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
+        """The log-likelihood of all examples, or of a random subset of them, without its curvature."""
+        pass_ = self._pass(draw or Draw(), self.roots)
+        batches, _ = self._batches(self.examples(data), pass_.draw, subset)
+        return pass_.fit(batches, self.ranks)
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
         """The same estimate under another prior: no pass over the data, and nothing is changed."""
         self._check_prior(prior)
-        return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior)
+        return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
 
     @torch.enable_grad()
     def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
@@ -167,6 +192,11 @@ class Evidence:
             raise ArgumentError(
                 f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
                 f"{self.structure.__name__}. Make the estimate with the same Evidence."
+            )
+        if estimate.draw is None:
+            raise ArgumentError(
+                "This estimate comes from running averages, so there is no noise under which its gradient could be "
+                "taken. Make one from the data: evidence.estimate(data)."
             )
         with torch.no_grad():
             cotangent = at.cotangent(self.prior.precisions())
@@ -226,7 +256,8 @@ class Evidence:
         self._check_placement()
         return layers if self.layers is LayersName.ALL else layers[-1:]
 
-    def _check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
+    def check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
+        """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
         check_model(pass_, few)
         if self.layers is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)
@@ -262,18 +293,38 @@ class Evidence:
         chosen = torch.arange(len(examples)) if subset is None else draw.subset(len(examples), subset)
         return examples.batches(self.microbatch, self.ranks.share(chosen)), len(examples) / len(chosen)
 
+    def weights_of(self, curvature: Structure) -> dict[str, Tensor]:
+        """The weights that a curvature is over, by name, without a graph."""
+        weights = dict(self.model.net.named_parameters())
+        return {name: weights[name].detach() for layer in curvature.over() for name in layer.parameter_names}
+
+    def log_prior(self, curvature: Structure) -> Tensor:
+        """The term log p(theta) of the weights that a curvature is over."""
+        return self.prior.log_prob(self.weights_of(curvature))
+
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
         """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
-        names = [name for layer in curvature.over() for name in layer.parameter_names]
-        weights = dict(self.model.net.named_parameters())
-        chosen = {name: weights[name].detach() for name in names}
+        chosen = self.weights_of(curvature)
         count = sum(weight.numel() for weight in chosen.values())
         log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
         return prior.log_prob(chosen), log_det
 
-    def _assess(self, log_likelihood: float, curvature: Structure, draw: Draw, prior: GaussianPrior) -> Estimate:
+    def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
+        """The estimate that a log-likelihood and a curvature of all examples, however they were found, make."""
+        return self._assess(log_likelihood, curvature, None, self.prior, standard_error)
+
+    def _assess(
+        self,
+        log_likelihood: float,
+        curvature: Structure,
+        draw: Draw | None,
+        prior: GaussianPrior,
+        standard_error: float,
+    ) -> Estimate:
         with torch.no_grad():
             log_prior, log_det = self._prior_terms(curvature, prior)
         check_finite("log prior", log_prior)
         check_finite("log-determinant", log_det)
-        return Estimate(log_likelihood, float(log_prior), float(log_det), curvature, draw)
+        return Estimate(
+            log_likelihood, float(log_prior), float(log_det), curvature, draw, standard_error=standard_error
+        )

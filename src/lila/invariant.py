@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from lila.augment.base import Augmentation
-from lila.choices import check_count
+from lila.choices import check_count, choose
 from lila.errors import ModelError
-from lila.noise import Draw, balanced_noise
+from lila.noise import Draw, NoiseName, balanced_noise
 
 
 class InvariantModel(nn.Module):
@@ -24,19 +24,36 @@ class InvariantModel(nn.Module):
         net: any network without batch norm that maps (batch, *shape) to (batch, outputs).
         augmentation: the learnable distribution of transformations.
         samples: S, the number of transformations to average over; the bound on the likelihood tightens with it.
+        noise: "stratified" to spread the S noise vectors of an example over a Latin hypercube, which makes averages
+            over them vary less, or "independent" as in the paper.
     """
 
-    def __init__(self, net: nn.Module, augmentation: Augmentation, samples: int = 31) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        augmentation: Augmentation,
+        samples: int = 31,
+        noise: str | NoiseName = NoiseName.STRATIFIED,
+    ) -> None:
         super().__init__()
         check_count("samples", samples)
+        self.noise = choose(NoiseName, noise, "kind of noise")
         self.net = net
         self.augmentation = augmentation
         self.samples = samples
         self._takes_any_layout = True
 
+    def with_samples(self, samples: int) -> "InvariantModel":
+        """The same network and augmentation, not copied, averaged over at most another number of samples.
+
+        A network that is not averaged stays so.
+        """
+        return InvariantModel(self.net, self.augmentation, min(samples, self.samples), self.noise)
+
     def draw(self, draw: Draw, index: Tensor, dtype: torch.dtype) -> Tensor:
         """The noise of the examples with these indices, shape (len(index), S, k)."""
-        return draw.uniform(index, (self.samples, self.augmentation.noise_dim), dtype)
+        kinds = {NoiseName.INDEPENDENT: draw.uniform, NoiseName.STRATIFIED: draw.stratified}
+        return kinds[self.noise](index, (self.samples, self.augmentation.noise_dim), dtype)
 
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
         """The transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
@@ -87,8 +104,8 @@ class InvariantModel(nn.Module):
         return self.average(self.views(x, noise), x.shape[0])
 
     def _fresh_noise(self, x: Tensor) -> Tensor:
-        shape = (x.shape[0], self.samples, self.augmentation.noise_dim)
-        return torch.rand(shape, dtype=x.dtype, device=x.device) * 2 - 1
+        draw = Draw(seed=int(torch.randint(2**63 - 1, ())))
+        return self.draw(draw, torch.arange(len(x), device=x.device), x.dtype)
 
     def fixed_noise(self, x: Tensor) -> Tensor:
         """The noise of evaluation mode, the same for every input: shape (b, S, k)."""

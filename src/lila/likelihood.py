@@ -11,6 +11,13 @@ Indices: b examples, c outputs, r columns of the root. Each class gives, for one
     directions in which log p changes with f           (c, d)
 
 All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
+
+How much of the targets a network explains is told by its misfit, which is 0 for perfect predictions, as a share of the
+misfit of the best constant prediction. The latter follows from sums over the targets, so it can be had from batches:
+
+    misfit           of each prediction                (b,)
+    target_sums      of statistics of the targets
+    constant_misfit  of the best constant prediction, from these sums
 """
 
 from abc import ABC, abstractmethod
@@ -59,6 +66,18 @@ class Likelihood(nn.Module, ABC):
     def directions(self, f: Tensor) -> Tensor:
         """An orthonormal basis of the directions in which the density changes with f, as columns (c, d)."""
         return torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
+
+    def misfit(self, f: Tensor, y: Tensor) -> Tensor:
+        """How far each prediction is from its target, 0 at best, shape (b,): minus its log-probability by default."""
+        return -self.log_prob(f, y)
+
+    def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
+        """Sums over the targets of a batch from which `constant_misfit` follows; of no entries if it does not."""
+        return f.new_zeros(0)
+
+    def constant_misfit(self, sums: Tensor, count: float) -> float | None:
+        """The mean misfit of the best constant prediction for `count` targets with these sums; None if not known."""
+        return None
 
     @abstractmethod
     def check_targets(self, outputs: int, y: Tensor) -> None:
@@ -111,6 +130,14 @@ class Categorical(Likelihood):
         reflection = torch.eye(len(v), dtype=f.dtype, device=f.device) - 2 * v.outer(v) / v.dot(v)
         return reflection[:, 1:]
 
+    def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
+        """How many targets are of each class."""
+        return torch.bincount(y.long(), minlength=f.shape[1]).to(f.dtype)
+
+    def constant_misfit(self, sums: Tensor, count: float) -> float:
+        """The entropy of the class frequencies."""
+        return float(torch.special.entr(sums / count).sum())
+
     def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The vectors u, e and w, each (b, c)."""
         u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
@@ -159,6 +186,15 @@ class Bernoulli(Likelihood):
 
     def sum_of_hessians(self, f: Tensor) -> Tensor:
         return self.sizes(f).sum(0).diag()
+
+    def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
+        """How many targets of each output are 1."""
+        return _columns(f, y).sum(0)
+
+    def constant_misfit(self, sums: Tensor, count: float) -> float:
+        """The entropy of each output's frequency of 1, summed."""
+        p = sums / count
+        return float((torch.special.entr(p) + torch.special.entr(1 - p)).sum())
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         _check_columns("Bernoulli", outputs, y)
@@ -211,6 +247,20 @@ class Gaussian(Likelihood):
 
     def sum_of_hessians(self, f: Tensor) -> Tensor:
         return self.sizes(f).sum(0).diag()
+
+    def misfit(self, f: Tensor, y: Tensor) -> Tensor:
+        """The squared error, whatever sigma is."""
+        return (_columns(f, y) - f).square().sum(1)
+
+    def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
+        """Sum and sum of squares of the targets of each output, shape (2, c)."""
+        targets = _columns(f, y)
+        return torch.stack([targets.sum(0), targets.square().sum(0)])
+
+    def constant_misfit(self, sums: Tensor, count: float) -> float:
+        """The variance of the targets, summed over outputs."""
+        mean, mean_square = sums / count
+        return float((mean_square - mean.square()).clamp(min=0).sum())
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         if self.log_sigma.dim() == 1 and len(self.log_sigma) != outputs:

@@ -10,7 +10,7 @@ Address of a word: key = (seed low, seed high), counter = (block + stream, index
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import cache
 from math import ceil, prod
 
@@ -36,6 +36,16 @@ class Stream(IntEnum):
     SHUFFLE = 3
     DATA = 4
     PREDICTION = 5
+
+
+class NoiseName(StrEnum):
+    """How the noise of the S views of one example is distributed together; each view by itself is always uniform."""
+
+    INDEPENDENT = "independent"
+    """Views know nothing of each other, as in the paper."""
+    STRATIFIED = "stratified"
+    """A Latin hypercube: along each axis, each of S equal parts holds exactly one view. Averages over the views vary
+    less, by far where one range dominates."""
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
@@ -91,6 +101,16 @@ class Draw:
         """Uniform noise on [-1, 1], for the augmentation unless said otherwise, of shape (len(index), *shape)."""
         words = self.words(index, shape, stream)
         return ((words.double() + 0.5) / 2**31 - 1).to(dtype)
+
+    def stratified(self, index: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+        """Uniform noise on [-1, 1] of shape (len(index), s, k), stratified over the s views of each example.
+
+        Along each axis, [-1, 1] is cut into s equal parts. The views take one part each, in random order, and a random
+        place in it; so every view is uniform, and the axes are independent of each other.
+        """
+        order, place = self.words(index, (2, *shape), Stream.AUGMENTATION).unbind(1)
+        part = order.argsort(dim=1, stable=True)  # (b, s, k)
+        return ((part + (place.double() + 0.5) / 2**32) * (2 / shape[0]) - 1).to(dtype)
 
     def signs(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Random signs for probes, of shape (len(index), *shape)."""

@@ -3,9 +3,10 @@
 Both see a batch through the same eyes, `Pass.recorded`; the second with a graph. The batches set the memory.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -32,6 +33,44 @@ class Average(StrEnum):
 
 
 @dataclass(frozen=True)
+class Fit:
+    """How well some examples are fitted.
+
+    Attributes:
+        count: the number of examples.
+        total: the sum of their log-likelihoods.
+        squares: the sum of the squares of these.
+    """
+
+    count: int
+    total: float
+    squares: float
+
+    @classmethod
+    def summed(cls, each: Iterable[Tensor], ranks: Ranks, device: torch.device) -> "Fit":
+        """That of the examples of all processes, from log-likelihoods (b,) of batches.
+
+        Raises:
+            NumericalError: the sum is not finite.
+        """
+        sums = torch.zeros(3, dtype=torch.float64, device=device)
+        with ranks.together(device):
+            for fits in each:
+                sums += torch.stack([sums.new_tensor(len(fits)), fits.sum(), fits.square().sum()])
+        ranks.sum_([sums])
+        check_finite("log-likelihood", sums)
+        count, total, squares = sums.tolist()
+        return cls(int(count), total, squares)
+
+    def of_all(self, examples: int) -> tuple[float, float]:
+        """The log-likelihood of a data set from which the examples are a random subset, and its standard error."""
+        mean = self.total / self.count
+        variance = max(self.squares / self.count - mean**2, 0.0) * self.count / max(self.count - 1, 1)
+        left_out = max(1 - self.count / examples, 0.0)
+        return mean * examples, examples * sqrt(variance / self.count * left_out)
+
+
+@dataclass(frozen=True)
 class Pass:
     """Everything that a pass needs to know beside the data.
 
@@ -55,16 +94,25 @@ class Pass:
 
     def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
         """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
-        log_likelihood, tape, columns = self.recorded(batch, differentiable)
+        log_likelihoods, tape, columns = self.recorded(batch, differentiable)
         with torch.set_grad_enabled(differentiable):
-            return log_likelihood, self.structure.of_batch(tape, columns)
+            return log_likelihoods.sum(), self.structure.of_batch(tape, columns)
 
     def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
-        """Log-likelihood of a batch, and the tape and columns of which its curvature is made."""
+        """Log-likelihoods of a batch in float64, shape (b,), and the tape and columns that make up its curvature."""
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
         plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
-        return plain._examples(self._views(batch, differentiable), differentiable, weight=1 / self.model.samples)
+        views = self._views(batch, differentiable)
+        each, tape, columns = plain._examples(views, differentiable, weight=1 / self.model.samples)
+        return each.unflatten(0, (len(batch.y), -1)).sum(1), tape, columns
+
+    @torch.no_grad()
+    def fit(self, batches: Iterable[Batch], ranks: Ranks = ALONE) -> Fit:
+        """The log-likelihoods of all batches of all processes, without their curvature."""
+        device = next(self.model.net.parameters()).device
+        each = (log_likelihoods(self.model, self.likelihood, batch, self.draw, self.average)[1] for batch in batches)
+        return Fit.summed(each, ranks, device)
 
     def _views(self, batch: Batch, differentiable: bool) -> Batch:
         """The views of a batch as examples of their own, with indices of their own."""
@@ -80,31 +128,48 @@ class Pass:
         f = tape.outputs if differentiable else tape.outputs.detach()
         self.likelihood.check_targets(f.shape[1], batch.y)
         with torch.set_grad_enabled(differentiable):
-            log_likelihood = weight * self.likelihood.log_prob(f, batch.y).sum(dtype=torch.float64)
+            log_likelihoods = weight * self.likelihood.log_prob(f, batch.y).double()
             columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
-            return log_likelihood, tape, columns.weighted(weight)
+            return log_likelihoods, tape, columns.weighted(weight)
 
 
-def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Tensor, Structure]:
-    """First pass: log-likelihood and curvature, summed over all batches of all processes, without a graph.
+def log_likelihoods(
+    model: InvariantModel, likelihood: Likelihood, batch: Batch, draw: Draw, average: Average
+) -> tuple[Tensor, Tensor]:
+    """Outputs averaged over the views of each example, shape (b, c), and log-likelihoods in float64, shape (b,).
+
+    The latter are log p(y | 1/S sum_s f(x_s)), or 1/S sum_s log p(y | f(x_s)).
+    """
+    size = len(batch.index)
+    views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
+    outputs = model.average(views, size if average is Average.FUNCTION else len(views))
+    likelihood.check_targets(outputs.shape[1], batch.y)
+    each = likelihood.log_prob(outputs, batch.y.repeat_interleave(len(outputs) // size, 0)).double()
+    return outputs.unflatten(0, (size, -1)).mean(1), each.unflatten(0, (size, -1)).mean(1)
+
+
+def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Fit, Structure]:
+    """First pass: log-likelihoods and curvature, summed over all batches of all processes, without a graph.
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
     """
     weight = next(pass_.model.net.parameters()).detach()
-    log_likelihood = torch.zeros((), dtype=torch.float64, device=weight.device)
     curvature = pass_.structure.zeros(pass_.layers, weight)
-    with ranks.together(weight.device):
+
+    def log_likelihoods() -> Iterator[Tensor]:
+        nonlocal curvature
         for batch in batches:
-            fit, tape, columns = pass_.recorded(batch, differentiable=False)
+            each, tape, columns = pass_.recorded(batch, differentiable=False)
             with torch.no_grad():
-                log_likelihood, curvature = log_likelihood + fit, curvature.plus_(tape, columns)
-    ranks.sum_([log_likelihood])
+                curvature = curvature.plus_(tape, columns)
+            yield each
+
+    fit = Fit.summed(log_likelihoods(), ranks, weight.device)
     curvature = curvature.over_all_(ranks)
-    check_finite("log-likelihood", log_likelihood)
     for name, tensor in curvature.parts().items():
         check_finite(name, tensor)
-    return log_likelihood, curvature
+    return fit, curvature
 
 
 def pull_back(
@@ -124,8 +189,8 @@ def pull_back(
     gradients = [torch.zeros_like(parameter) for parameter in parameters]
     with ranks.together(parameters[0].device):
         for batch in batches:
-            log_likelihood, tape, columns = pass_.recorded(batch, differentiable=True)
-            scalar = log_likelihood - 0.5 * cotangent.along(tape, columns)
+            log_likelihoods, tape, columns = pass_.recorded(batch, differentiable=True)
+            scalar = log_likelihoods.sum() - 0.5 * cotangent.along(tape, columns)
             for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
                 if grad is not None:
                     sum_ += grad

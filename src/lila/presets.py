@@ -27,15 +27,9 @@ class Preset:
     most: int | None = None
 
 
-_QUICK: dict[str, Any] = {
-    "epochs": 70,
-    "batch_size": 100,
-    "lr": 0.01,
-    "eta_lr": 0.1,
-    "hyper_lr": 0.1,
-    "burn_in": 5,
-}
-_CIFAR: dict[str, Any] = {
+_PAPER: dict[str, Any] = {"passes": "exact", "noise": "independent", "hyper_lr": 0.05, "burn_in": 10, "hyper_every": 1}
+_MNIST: dict[str, Any] = _PAPER | {"epochs": 1000, "batch_size": 1000, "eta_lr": 0.05, "eta_lr_end": 0.05}
+_CIFAR: dict[str, Any] = _PAPER | {
     "epochs": 200,
     "batch_size": 250,
     "samples": 20,
@@ -45,13 +39,12 @@ _CIFAR: dict[str, Any] = {
     "eta_lr": 0.005,
     "eta_lr_end": 0.005,
     "subset": 5000,
-    "passes": "exact",
 }
 
 PRESETS: dict[tuple[PresetName, bool], Preset] = {
-    (PresetName.QUICK, False): Preset("mlp", _QUICK, most=2000),
-    (PresetName.QUICK, True): Preset("cnn", _QUICK | {"samples": 20}, most=2000),
-    (PresetName.PAPER, False): Preset("mlp", {"epochs": 1000, "eta_lr_end": 0.05, "passes": "exact"}),
+    (PresetName.QUICK, False): Preset("mlp", {}),
+    (PresetName.QUICK, True): Preset("cnn", {}),
+    (PresetName.PAPER, False): Preset("mlp", _MNIST),
     (PresetName.PAPER, True): Preset("resnet-8-8", _CIFAR),
 }
 """By name, and whether the images have colour. Those of the paper are its settings for MNIST and for CIFAR-10."""

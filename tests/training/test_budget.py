@@ -1,4 +1,5 @@
 from math import ceil
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,11 @@ import lila
 from lila.allocation import Allocation
 from lila.memory import parse_bytes
 from lila.training.budget import _of_step, choose_microbatch, measure
+from lila.training.settings import Resolved
+
+
+def resolved(passes: str = "probed", **settings: Any) -> Resolved:
+    return lila.Settings(passes=passes, **settings).resolved(20)
 
 
 def evidence(microbatch: int = 1) -> lila.Evidence:
@@ -19,7 +25,7 @@ def evidence(microbatch: int = 1) -> lila.Evidence:
 @pytest.mark.parametrize("budget", ["2MiB", "5 MiB", "20MiB"])
 def test_the_chosen_microbatch_keeps_the_budget_and_uses_it(budget: str) -> None:
     made = evidence()
-    settings = lila.Settings(memory=budget, batch_size=10_000)
+    settings = resolved(memory=budget, batch_size=10_000)
     chosen = choose_microbatch(made, data(), settings)
     assert measure(made, data(), chosen, settings) <= parse_bytes(budget) * 1.05
     if chosen < 64:
@@ -28,15 +34,23 @@ def test_the_chosen_microbatch_keeps_the_budget_and_uses_it(budget: str) -> None
 
 @pytest.mark.parametrize(("passes", "of_7", "of_1000"), [("probed", 5, 86), ("exact", 2, 32)])
 def test_it_is_never_more_than_a_part_of_the_batch(passes: str, of_7: int, of_1000: int) -> None:
-    assert choose_microbatch(evidence(), data(), lila.Settings(passes=passes, batch_size=7)) == of_7
-    assert choose_microbatch(evidence(), data(), lila.Settings(passes=passes, batch_size=1000)) == of_1000
+    assert choose_microbatch(evidence(), data(), resolved(passes=passes, batch_size=7)) == of_7
+    assert choose_microbatch(evidence(), data(), resolved(passes=passes, batch_size=1000)) == of_1000
 
 
 def test_a_step_of_the_weights_takes_more_examples_at_a_time_but_no_more_than_a_batch() -> None:
-    assert lila.Settings(batch_size=100, microbatch=30).part == 45
-    assert lila.Settings(batch_size=100, microbatch=20, passes="exact").part == 80
-    assert lila.Settings(batch_size=50, microbatch=40).part == 50
-    assert lila.Settings(batch_size=50).part == 50
+    assert resolved(batch_size=100, microbatch=30).part == 45
+    assert resolved(batch_size=100, microbatch=20, passes="exact").part == 80
+    assert resolved(batch_size=50, microbatch=40).part == 50
+    assert resolved(batch_size=50).part == 50
+    assert resolved(batch_size=500, microbatch=10, passes="running", samples=30, weight_samples=3).part == 150
+
+
+@pytest.mark.parametrize(("batch", "microbatch"), [(7, 7), (250, 32), (1000, 48)])
+def test_a_hyper_step_while_training_is_one_microbatch_if_it_fits(batch: int, microbatch: int) -> None:
+    """Or as many examples as take the memory of a step of the weights, 1000 with two views here, if they are more."""
+    settings = resolved(passes="running", batch_size=batch, samples=28)
+    assert choose_microbatch(evidence(), data(), settings) == microbatch
 
 
 @pytest.mark.parametrize(
@@ -57,7 +71,7 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
         lila.GaussianPrior(net),
         probes=probes,
         gradient_probes=probes,
-        microbatch=int(part / lila.Settings(passes=passes).step_to_pass),
+        microbatch=int(part / resolved(passes=passes).step_to_pass),
     )
     x, y = torch.rand(3 * part, 1, 28, 28), torch.arange(3 * part) % 10
     with Allocation() as step:
@@ -74,12 +88,12 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
 
 def test_a_budget_too_small_for_one_example_says_how_much_it_takes() -> None:
     with pytest.raises(lila.MemoryBudgetError, match=r"single example needs .*iB.* but the budget is 20 KiB"):
-        choose_microbatch(evidence(), data(), lila.Settings(memory="20KiB", batch_size=7))
+        choose_microbatch(evidence(), data(), resolved(memory="20KiB", batch_size=7))
 
 
 def test_a_run_writes_its_choice_down() -> None:
     settings = {name: value for name, value in QUICK.items() if name != "microbatch"}
-    made = lila.fit(network(), data(), lila.Affine2d(), memory="1GiB", **settings)
+    made = lila.fit(network(), data(), lila.Affine2d(), memory="1GiB", passes="probed", **settings)
     assert made.settings.microbatch == ceil(QUICK["batch_size"] / 1.5)
 
 
@@ -95,4 +109,5 @@ def test_where_eta_is_learned_by_the_loss_a_step_goes_back_through_the_transform
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4096, 2))
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=20)
     plain = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net, structure="scalar"), structure="diag")
-    assert _of_step(plain, big, 16, eta_by_loss=True) > 1.2 * _of_step(plain, big, 16, eta_by_loss=False)
+    by_loss, by_evidence = (_of_step(plain, big, 16, resolved(method=method)) for method in ("augerino", "lila"))
+    assert by_loss > 1.2 * by_evidence

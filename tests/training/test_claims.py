@@ -48,6 +48,8 @@ def test_the_learned_eta_of_a_linear_model_sits_at_the_maximum_of_the_exact_evid
         Turns(init=0.3),
         likelihood=lila.Gaussian(SIGMA),
         progress="silent",
+        passes="probed",
+        noise="independent",
         epochs=300,
         batch_size=20,
         samples=SAMPLES,

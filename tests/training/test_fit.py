@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 import lila
 from lila.noise import Draw
+from lila.training.optimisers import cosine
 from lila.training.settings import Settings
-from lila.training.state import State, cosine
+from lila.training.state import State
 
 QUICK: dict[str, Any] = {
     "epochs": 4,
@@ -92,7 +93,7 @@ def test_the_weights_take_the_step_of_the_papers_objective() -> None:
         torch.testing.assert_close(found, weight - 0.1 * weight.grad)
 
 
-ONE_STEP = {"epochs": 1, "batch_size": 20, "optimiser": "sgd", "momentum": 0.0}
+ONE_STEP = {"epochs": 1, "batch_size": 20, "weight_samples": 3, "optimiser": "sgd", "momentum": 0.0, "burn_in": 0}
 
 
 def test_augerinos_step_rewards_the_norm_of_eta_and_decays_weights() -> None:
@@ -115,7 +116,7 @@ def test_augerinos_step_rewards_the_norm_of_eta_and_decays_weights() -> None:
 def test_standard_augmentation_averages_the_log_likelihood() -> None:
     x, y = data()
     net, expected = network().double(), network().double()
-    settings = QUICK | ONE_STEP | {"method": "fixed-loss", "lr": 0.1, "precision": 2.0}
+    settings = QUICK | ONE_STEP | {"method": "fixed-loss", "lr": 0.1, "precision": 2.0, "noise": "independent"}
     lila.fit(net, (x.double(), y), lila.Affine2d(init=0.3), **settings)
     augmentation = lila.Affine2d(init=0.3).double()
     noise = Draw(0, 0).uniform(torch.arange(20), (3, 6), torch.float64)
@@ -128,7 +129,7 @@ def test_standard_augmentation_averages_the_log_likelihood() -> None:
 
 
 def test_the_first_hyper_step_comes_after_the_burn_in() -> None:
-    made = run(burn_in=2, hyper_every=2, epochs=6)
+    made = run(passes="probed", burn_in=2, hyper_every=2, epochs=6)
     assert [record["epoch"] for record in made.history if record.get("evidence")] == [3, 5]
 
 
@@ -212,7 +213,7 @@ def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text(json.dumps({"epochs": 3}))
     with pytest.raises(lila.CheckpointError, match=r"settings\.json.*method is missing"):
         resume(network())
-    (tmp_path / "settings.json").write_text(json.dumps(asdict(Settings()) | {"surprise": 1}))
+    (tmp_path / "settings.json").write_text(json.dumps(asdict(Settings().resolved(20)) | {"surprise": 1}))
     with pytest.raises(lila.CheckpointError, match=r"settings\.json.*no setting 'surprise'"):
         resume(network())
     with pytest.raises(lila.CheckpointError, match="There is no run in"):
@@ -286,7 +287,7 @@ def test_regression_learns_its_noise() -> None:
 def test_state_tracks_only_what_is_asked_for() -> None:
     net = network()
     model = lila.InvariantModel(net, lila.Affine2d(), 2)
-    state = State.fresh(model, lila.Categorical(), lila.GaussianPrior(net), Settings())
+    state = State.fresh(model, lila.Categorical(), lila.GaussianPrior(net), Settings().resolved(20))
     state.track("eta")
     assert model.augmentation.eta.requires_grad
     assert not any(p.requires_grad for p in state.prior.parameters())
@@ -297,7 +298,7 @@ def test_records_hold_everything_of_an_epoch() -> None:
     record = run().history[-1]
     assert set(record) == {
         "epoch", "loss", "accuracy", "evidence", "ranges", "readable_ranges", "parameters", "precisions", "likelihood",
-        "seconds", "peak_bytes",
+        "hyper_steps", "seconds", "peak_bytes",
     }  # fmt: skip
     assert 0 <= record["accuracy"] <= 1
     assert set(record["evidence"]) == {"value", "log_likelihood", "log_prior", "log_det"}
@@ -308,7 +309,7 @@ def test_records_hold_everything_of_an_epoch() -> None:
 def test_loss_and_accuracy_are_those_of_the_epoch() -> None:
     """With steps too small to matter, those of the untrained invariant network under the epoch's noise."""
     x, y = data()
-    made = run("fixed", epochs=1, lr=1e-12, lr_end=1e-12)
+    made = run("fixed", epochs=1, weight_samples=3, burn_in=0, lr=1e-12, lr_end=1e-12)
     model = lila.InvariantModel(network(), lila.Affine2d(init=0.2), 3)
     f = model(x, model.draw(Draw(0, 0), torch.arange(20), torch.float32))
     assert made.history[0]["loss"] == pytest.approx(-lila.Categorical().log_prob(f, y).mean().item(), rel=1e-5)

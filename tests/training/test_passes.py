@@ -28,9 +28,9 @@ def subsets(monkeypatch: pytest.MonkeyPatch, passes: str) -> list[tuple[str, int
     for name, position in (("estimate", 2), ("gradient", 2)):
         method = getattr(Evidence, name)
 
-        def counted(*args: Any, name: str = name, method: Any = method, position: int = position) -> Any:
+        def counted(*args: Any, name: str = name, method: Any = method, position: int = position, **more: Any) -> Any:
             made.append((name, args[position + 1] if len(args) > position + 1 else None))
-            return method(*args)
+            return method(*args, **more)
 
         monkeypatch.setattr(Evidence, name, counted)
     lila.fit(network(), data(), lila.Affine2d(), **(QUICK | {"progress": "silent", "passes": passes}))
@@ -49,7 +49,9 @@ def test_sampled_passes_see_a_third_of_them_but_at_the_end(monkeypatch: pytest.M
 
 def test_the_evidence_of_a_finished_run_is_exact_for_few_classes() -> None:
     """However few probes the passes before it took."""
-    run = lila.fit(network(), data(), lila.Affine2d(), **(QUICK | {"progress": "silent", "probes": 1}))
+    run = lila.fit(
+        network(), data(), lila.Affine2d(), **(QUICK | {"progress": "silent", "passes": "probed", "probes": 1})
+    )
     draw = lila.Draw(0, 2 * QUICK["epochs"])
     exact, rough = (
         Evidence(run.model, run.likelihood, run.prior, probes=probes).estimate(data(), draw) for probes in (None, 1)
@@ -74,6 +76,8 @@ def test_probes_are_off_by_less_than_the_noise_of_the_augmentations_own_samples(
         samples=15,
         eta_lr=0.1,
         burn_in=3,
+        passes="probed",
+        noise="independent",
     )
 
     def gradients(passes: str) -> torch.Tensor:

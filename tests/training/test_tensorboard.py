@@ -17,6 +17,7 @@ def test_every_number_of_every_record_is_there(tmp_path: Path) -> None:
         callbacks=[lila.TensorBoard(tmp_path)],
         progress="silent",
         epochs=3,
+        passes="probed",
         burn_in=1,
         samples=2,
     )

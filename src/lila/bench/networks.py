@@ -25,7 +25,7 @@ from lila.models.plain import mlp
 from lila.models.registry import make_model
 from lila.noise import Draw
 from lila.prior import GaussianPrior
-from lila.training.settings import PassesName, Settings
+from lila.training.settings import FULL_PASSES, PassesName, Settings
 
 _RANGE = 0.1  # of each generator
 _CHECKED = 100  # examples, on which gradients are checked
@@ -67,7 +67,7 @@ class Job:
 
     def microbatch(self, passes: str) -> int:
         """Examples at a time in a hyper-step of some kind."""
-        return ceil(self.batch / Settings(passes=passes).step_to_pass)
+        return ceil(self.batch / Settings(passes=passes).resolved(self.batch).step_to_pass)
 
 
 JOBS = {
@@ -81,7 +81,7 @@ JOBS = {
 """The paper's networks with the samples of its experiments, in the parts in which `fit` takes its batches."""
 
 
-def measure(job: Job, examples: int, repeats: int, kinds: Iterable[str] = tuple(PassesName)) -> dict[str, float]:
+def measure(job: Job, examples: int, repeats: int, kinds: Iterable[str] = FULL_PASSES) -> dict[str, float]:
     """Everything about one network and some kinds of passes, as ratios but for the seconds of the unit."""
     model, data = prepared(job, examples)
     epoch = partial(parameter_epoch, model, data, job.batch)
@@ -116,7 +116,7 @@ def prepared(job: Job, examples: int) -> tuple[InvariantModel, tuple[Tensor, Ten
 
 
 def hyper_steps(
-    job: Job, model: InvariantModel, data: tuple[Tensor, Tensor], kinds: Iterable[str] = tuple(PassesName)
+    job: Job, model: InvariantModel, data: tuple[Tensor, Tensor], kinds: Iterable[str] = FULL_PASSES
 ) -> dict[str, tuple[Callable[[], object], ...]]:
     """The passes of each kind of hyper-step, whose gradient was checked on a few of the examples."""
     made: dict[str, tuple[Callable[[], object], ...]] = {}

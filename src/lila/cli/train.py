@@ -176,7 +176,7 @@ def train(
 def is_same_run(folder: Path, run_task: RunTask, settings: Settings) -> bool:
     """Whether the run in a folder is the one that this command began before it was started anew."""
     before = replace(read_settings(folder), microbatch=settings.microbatch, memory=settings.memory)
-    return before == settings and read_task(folder) == run_task
+    return before == settings.resolved(run_task.examples[0]) and read_task(folder) == run_task
 
 
 def source(text: str) -> str:

@@ -40,14 +40,14 @@ class Diag(Structure):
     def over(self) -> tuple[Layer, ...]:
         return self.layers
 
-    def scaled(self, factor: float) -> Self:
-        return type(self)(self.layers, tuple(block * factor for block in self.blocks))
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
+        return type(self)(self.layers, tuple(tensors))
 
     def _with_prior(self, precisions: Mapping[str, Tensor]) -> list[Tensor]:
         return [block + layer.join(precisions) for layer, block in zip(self.layers, self.blocks, strict=True)]
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        return torch.stack([block.log().sum(dtype=torch.float64) for block in self._with_prior(precisions)]).sum()
+        return torch.stack([block.double().log().sum() for block in self._with_prior(precisions)]).sum()
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():

@@ -55,8 +55,9 @@ class Full(Structure):
     def over(self) -> tuple[Layer, ...]:
         return self.layers
 
-    def scaled(self, factor: float) -> Self:
-        return type(self)(self.layers, self.matrix * factor)
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
+        (matrix,) = tensors
+        return type(self)(self.layers, matrix)
 
     def _cholesky(self, precisions: Mapping[str, Tensor]) -> Tensor:
         delta = torch.cat([layer.join(precisions).flatten() for layer in self.layers])

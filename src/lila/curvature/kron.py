@@ -19,10 +19,11 @@ Indices: r groups, i and j the eigenvalues of the two factors.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lila.curvature.eigen import eigh
 from lila.curvature.layers import Layer
@@ -38,6 +39,8 @@ from lila.ranks import Ranks
 Eigen = tuple[Tensor, Tensor]
 """Eigenvalues (r, d) and eigenvectors (r, d, d)."""
 
+_EIGEN_OPERATIONS = 20  # by the cube of the side, in operations of a product of matrices that take as long
+_AT_ONCE = 2**20  # eigenvalues whose logarithms are taken at a time
 _COPIES = 6  # of the factors: their sum, a batch's part, eigenvectors, cotangent, and what decomposing takes
 
 
@@ -49,14 +52,14 @@ class KronBlock:
         layer: the layer.
         A: sum over positions of a a', shape (r, d, d).
         G: sum over positions and columns of g g', shape (r, o, o).
-        positions: M, the number of positions summed over.
+        positions: M, the number of positions summed over, a scalar in float64.
         known: eigenvalues and eigenvectors of A / M and of G, if somebody has computed them already.
     """
 
     layer: Layer
     A: Tensor
     G: Tensor
-    positions: float
+    positions: Tensor
     known: tuple[Eigen, Eigen] | None = None
 
     @cached_property
@@ -68,7 +71,7 @@ class KronBlock:
     @property
     def factors(self) -> tuple[Tensor, Tensor]:
         """A / M and G, whose Kronecker product is the curvature."""
-        return self.A / max(self.positions, 1.0), self.G
+        return self.A / self.positions.clamp(min=1), self.G
 
     def decompose(self, factor: Tensor) -> Eigen:
         """Eigenvalues and eigenvectors of a factor."""
@@ -85,6 +88,12 @@ class KronBlock:
         (lam, _), (mu, _) = self.eigen
         return lam[:, :, None] * mu[:, None, :] + precisions[self.layer.parameter_names[0]]
 
+    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Sum of the logarithms of `eigenvalues`, in float64 whatever the type of the factors."""
+        (lam, _), (mu, _) = self.eigen
+        value: Tensor = _LogDet.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
+        return value
+
     def as_matrices(self, rows: Tensor) -> Tensor:
         """Rows (n, r, o, d) over the layer's weights as matrices whose rows G acts on and whose columns A acts on."""
         return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
@@ -95,9 +104,9 @@ class KronBlock:
         inverse = self.eigenvalues(precisions).reciprocal()  # (r, i, j)
         c = torch.einsum("rj,rij->ri", mu, inverse)
         e = torch.einsum("ri,rij->rj", lam, inverse)
-        P_A = (V * c[:, None, :]) @ V.mT / max(self.positions, 1.0)
+        P_A = (V * c[:, None, :]) @ V.mT / self.positions.clamp(min=1)
         P_G = (U * e[:, None, :]) @ U.mT
-        return KronBlock(self.layer, P_A, P_G, 0.0)
+        return KronBlock(self.layer, P_A, P_G, torch.zeros_like(self.positions))
 
 
 @dataclass(frozen=True)
@@ -128,24 +137,21 @@ class Kron(Structure):
         for layer in layers:
             groups, outputs, inputs = shapes[layer.name]
             A, G = like.new_zeros(groups, inputs, inputs), like.new_zeros(groups, outputs, outputs)
-            blocks.append(KronBlock(layer, A, G, 0.0))
+            blocks.append(KronBlock(layer, A, G, like.new_zeros((), dtype=torch.float64)))
         return cls(tuple(blocks))
 
     def plus_(self, tape: Tape, columns: Columns) -> Self:
         inputs = tape.inputs()
         for block, a in zip(self.blocks, _factor_inputs(tape, inputs), strict=True):
             add_second_moment_(block.A, a)
+            block.positions.add_(a.shape[0] * a.shape[1])
         G = [block.G for block in self.blocks]
         if tape.head is not None:  # its g are the columns
             G.pop(tape.head).add_(columns.moment())
         for chunk in _gradients(tape.body(), columns):
             for G_layer, g in zip(G, chunk, strict=True):
                 add_second_moment_(G_layer, g)
-        blocks = []
-        for block, a in zip(self.blocks, inputs, strict=True):
-            positions = len(a) * (1 if block.layer.rule.sharing is Sharing.REDUCE else a.shape[1])
-            blocks.append(replace(block, positions=block.positions + positions, known=None))
-        return type(self)(tuple(blocks))
+        return type(self)(tuple(replace(block, known=None) for block in self.blocks))
 
     def along(self, tape: Tape, columns: Columns) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
@@ -156,20 +162,41 @@ class Kron(Structure):
             products.append((P.pop(tape.head)[0] * columns.moment()).sum())
         return torch.stack([*products, *_products(tape.body(), columns, P)]).sum()
 
+    def along_and_add_(self, tape: Tape, columns: Columns, total: Self) -> Tensor:
+        """Each vector is pulled back once, for its quadratic form and for its second moment."""
+        products = []
+        for mine, sum_, a in zip(self.blocks, total.blocks, _factor_inputs(tape, tape.inputs()), strict=True):
+            add_second_moment_(sum_.A, a.detach())
+            sum_.positions.add_(a.shape[0] * a.shape[1])
+            products.append(quadratic(a, mine.A))
+        P, G = [block.G for block in self.blocks], [block.G for block in total.blocks]
+        if tape.head is not None:
+            moment = columns.moment()
+            G.pop(tape.head).add_(moment.detach())
+            products.append((P.pop(tape.head)[0] * moment).sum())
+        for chunk in _gradients(tape.body(), columns):
+            for P_layer, G_layer, g in zip(P, G, chunk, strict=True):
+                add_second_moment_(G_layer, g.detach())
+                products.append(quadratic(g, P_layer))
+        return torch.stack(products).sum()
+
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
 
-    def scaled(self, factor: float) -> Self:
+    def tensors(self) -> list[Tensor]:
+        return [tensor for block in self.blocks for tensor in (block.A, block.G, block.positions)]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
+        factors = zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True)
         return type(self)(
-            tuple(KronBlock(b.layer, b.A * factor, b.G * factor, b.positions * factor) for b in self.blocks)
+            tuple(KronBlock(block.layer, *of_layer) for block, of_layer in zip(self.blocks, factors, strict=True))
         )
 
-    def over_all_(self, ranks: Ranks) -> Self:
-        positions = self.blocks[0].A.new_tensor([block.positions for block in self.blocks], dtype=torch.float64)
-        ranks.sum_([positions, *self.parts().values()])
-        return type(self)(
-            tuple(replace(b, positions=float(m)) for b, m in zip(self.blocks, positions.tolist(), strict=True))
-        )
+    def decomposition_cost(self, examples: int) -> float:
+        """A decomposition takes about 20 n^3 operations, a layer two for each weight and position."""
+        sides = [(factor.shape[0], factor.shape[-1]) for block in self.blocks for factor in (block.A, block.G)]
+        forward = sum(2 * block.layer.size * float(block.positions) / examples for block in self.blocks)
+        return _EIGEN_OPERATIONS * sum(groups * side**3 for groups, side in sides) / max(forward, 1.0)
 
     def decomposed(self, ranks: Ranks) -> Self:
         """Each factor by one process, the costly ones (side cubed) first to whoever has least to do."""
@@ -192,7 +219,7 @@ class Kron(Structure):
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
         """Sum over layers and eigenvalues of log(lambda_i mu_j + delta) (eq. kfac_logdet_eig)."""
-        return torch.stack([b.eigenvalues(precisions).log().sum(dtype=torch.float64) for b in self.blocks]).sum()
+        return torch.stack([block.log_det(precisions) for block in self.blocks]).sum()
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
@@ -227,6 +254,29 @@ class Kron(Structure):
             named[f"input factor A of layer {block.layer.name!r}"] = block.A
             named[f"output factor G of layer {block.layer.name!r}"] = block.G
         return named
+
+
+class _LogDet(torch.autograd.Function):
+    """sum_ij log(lambda_i mu_j + delta) and its derivative in delta, sum_ij 1 / (lambda_i mu_j + delta).
+
+    Both are summed in float64 over a few i at a time: there are as many terms as weights, and the number of weights
+    that the data determine is a small difference of large sums.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
+        value, slope = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
+        for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
+            eigenvalues = few[:, :, None] * mu.double()[:, None, :] + delta.double()
+            value += eigenvalues.log().sum()
+            slope += eigenvalues.reciprocal_().sum()
+        ctx.slope, ctx.dtype = slope, delta.dtype
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, (gradient * ctx.slope).to(ctx.dtype)
 
 
 def _factor_sizes(layer: Layer) -> tuple[int, int, int]:

@@ -51,8 +51,20 @@ class Structure(ABC):
         """The layers whose weights it is over, in order."""
 
     @abstractmethod
+    def parts(self) -> Mapping[str, Tensor]:
+        """The factors that it consists of, by a name a person can make sense of."""
+
+    def tensors(self) -> list[Tensor]:
+        """Everything in it that is a sum over examples: its parts, and whatever counts examples."""
+        return list(self.parts().values())
+
+    @abstractmethod
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
+        """The same structure made of other tensors, in the order of `tensors`."""
+
     def scaled(self, factor: float) -> Self:
-        """The curvature of a data set `factor` times as large."""
+        """The curvature of a data set `factor` times as large, with tensors of its own."""
+        return self.with_tensors([tensor * factor for tensor in self.tensors()])
 
     @abstractmethod
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
@@ -86,14 +98,25 @@ class Structure(ABC):
         """The inner product of a cotangent with the curvature of a recorded batch, differentiable."""
         return self.inner(self.of_batch(tape, columns))
 
-    @abstractmethod
-    def parts(self) -> Mapping[str, Tensor]:
-        """The tensors it consists of, by a name a person can make sense of."""
+    def along_and_add_(self, tape: Tape, columns: Columns, total: Self) -> Tensor:
+        """`along`, while the curvature of the same recorded batch is added to a total in place, without a graph."""
+        batch = self.of_batch(tape, columns)
+        for sum_, tensor in zip(total.tensors(), batch.tensors(), strict=True):
+            sum_ += tensor.detach()
+        return self.inner(batch)
 
     def over_all_(self, ranks: Ranks) -> Self:
         """The sum over the examples of all processes; its own tensors are used up for it."""
-        ranks.sum_(list(self.parts().values()))
+        ranks.sum_(self.tensors())
         return self
+
+    def decomposition_cost(self, examples: int) -> float:
+        """About what `decomposed` takes, in forward passes of the network on one view; 0 if that is next to nothing.
+
+        Args:
+            examples: the number of examples in the sum.
+        """
+        return 0.0
 
     def decomposed(self, ranks: Ranks) -> Self:
         """The same with whatever is costly about it done, shared out among processes that all have it."""

@@ -38,6 +38,11 @@ class Batch:
     x: Tensor
     y: Tensor
 
+    def split(self, size: int) -> Iterator["Batch"]:
+        """The same in parts of at most `size` examples; none if there are no examples."""
+        if len(self.index):
+            yield from map(Batch, self.index.split(size), self.x.split(size), self.y.split(size))
+
 
 class Examples:
     """A data set of (x, y) from a pair of tensors, a map-style Dataset, or the Dataset behind a DataLoader.

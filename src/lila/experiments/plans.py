@@ -37,6 +37,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
 }
 """Data sets and networks of the paper's tables, by scale; at the small one, for the time, the CNN on one data set."""
 
+_AFTER_EPOCHS: dict[str, Any] = {"passes": "probed", "noise": "independent", "hyper_every": 1}
 _STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.1}
 _COLOUR: dict[str, Any] = _STEEP | {
     "epochs": 36,
@@ -83,7 +84,7 @@ def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
         preset = PRESETS[PresetName.PAPER, colour]
         return Training(data, model, Settings(**preset.settings, method=method))
     subset, changes = _SMALL[model]
-    settings = Settings(**changes, method=method)
+    settings = Settings(**(_AFTER_EPOCHS | changes), method=method)
     if settings.how.eta is By.LOSS:
         rate = _BY_LOSS.get(model, 0.005)
         settings = replace(settings, eta_lr=rate, eta_lr_end=rate)

@@ -45,6 +45,7 @@ _SETTINGS: dict[str, Any] = {
     "burn_in": 0,
     "prior": "scalar",
     "passes": "exact",
+    "noise": "independent",
 }
 """The paper's; both scales are the same, as it is small."""
 

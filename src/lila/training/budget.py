@@ -18,14 +18,14 @@ from lila.memory import available_bytes, parse_bytes, readable_bytes
 from lila.noise import Draw
 from lila.passes import pull_back
 from lila.training.methods import By
-from lila.training.settings import Settings
+from lila.training.settings import PassesName, Resolved
 
 _SMALL, _LESS_SMALL = 1, 3
 _SHARE = 0.5  # of the free memory, if the user names no budget
-_MOST_ON_CPU = 128  # examples of a step of the weights: larger parts only leave the caches
+_MOST_ON_CPU = 128 * 31  # views of a step of the weights: larger parts only leave the caches
 
 
-def choose_microbatch(evidence: Evidence, data: Data, settings: Settings) -> int:
+def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int:
     """The number of examples whose graph fits into the budget.
 
     Args:
@@ -46,18 +46,21 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Settings) -> int
             f"of examples), but the budget is {readable_bytes(budget)}. Give more memory, or use fewer samples, one "
             "gradient probe, or structure='diag'."
         )
-    of_step = settings.batch_size if device.type == "cuda" else min(settings.batch_size, _MOST_ON_CPU)
-    count = min(fits, ceil(of_step / settings.step_to_pass))
+    most = ceil(_MOST_ON_CPU / settings.weight_samples)
+    of_step = settings.batch_size if device.type == "cuda" else min(settings.batch_size, most)
+    wanted = ceil(of_step / settings.step_to_pass)
+    if settings.passes == PassesName.RUNNING:
+        wanted = max(wanted, min(settings.hyper_batch, settings.batch_size))
+    count = min(fits, wanted)
     while count > 1 and (used := measure(evidence, data, count, settings)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
     return count
 
 
-def measure(evidence: Evidence, data: Data, count: int, settings: Settings) -> int:
+def measure(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
-    in_step = int(settings.step_to_pass * count)
-    return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, eta_by_loss))
+    in_step = min(int(settings.step_to_pass * count), max(settings.batch_size, count))
+    return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
@@ -70,9 +73,10 @@ def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     return allocation.peak
 
 
-def _of_step(evidence: Evidence, data: Data, count: int, eta_by_loss: bool) -> int:
+def _of_step(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
+    eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
     batch = repeated(next(evidence.examples(data).batches(1)), count)
-    model = evidence.model
+    model = evidence.model.with_samples(settings.weight_samples)
     module = model if eta_by_loss else model.net
     with Allocation() as allocation, torch.enable_grad():
         with torch.set_grad_enabled(eta_by_loss):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lila.errors import LilaError
 from lila.files import replaced
-from lila.training.settings import Settings
+from lila.training.settings import Resolved
 
 FORMAT = "lila-checkpoint-1"
 SETTINGS, MODEL, RESULT = "settings.json", "model.json", "result.json"
@@ -44,14 +44,14 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path} is damaged and cannot be read: {error}") from error
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> Resolved:
     """Read the settings of a run."""
     values = read_json(folder / SETTINGS)
     try:
         missing = [name for name in ("method", "epochs", "samples", "seed") if name not in values]
         if missing:
             raise ValueError(f"{missing[0]} is missing")
-        return Settings.from_dict(values)
+        return Resolved.from_dict(values)
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{folder / SETTINGS} does not hold settings: {error}") from error
 

@@ -1,11 +1,13 @@
-"""The paper's Algorithm 1: epochs of maximum a posteriori, each followed by a step of eta and the rest on the evidence.
+"""The paper's Algorithm 1: epochs of maximum a posteriori, and steps of eta and the rest on the evidence.
 
-Every method runs through this loop; `lila.training.methods` says what each learns by what.
+A step on the evidence follows an epoch, as in the paper, or comes while the epoch goes on, every few batches. Every
+method runs through this loop; `lila.training.methods` says what each learns by what.
 """
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from lila.augment.compose import Compose
 from lila.choices import choose
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError, NumericalError
-from lila.evidence import Evidence
+from lila.evidence import Estimate, Evidence, Terms
 from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
 from lila.memory import peak_bytes
@@ -27,16 +29,18 @@ from lila.ranks import ALONE, Ranks
 from lila.training.agreement import agreed
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
+from lila.training.hyper import HyperOptimiser
 from lila.training.interruption import saved_on_interruption
 from lila.training.methods import By
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
-from lila.training.settings import Settings
+from lila.training.settings import FinalName, PassesName, Resolved, Settings
 from lila.training.state import State
 from lila.training.steps import hyper_step, hyperparameters, train_epoch
 
 _FINAL_PROBES = 10  # in the evidence of a finished run, which is exact for up to as many columns
+_FINAL_EXAMPLES = 2_000  # whose log-likelihood stands for that of all, after a run that learned while it trained
 
 Callback = Callable[[dict[str, Any]], None]
 
@@ -73,7 +77,7 @@ def fit(
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
-    settings = Settings.from_dict(asdict(settings or Settings()) | changes)
+    settings = Settings.from_dict(asdict(settings or Settings()) | changes).resolved(len(Examples(data)))
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
     ranks = agreed(state, settings, data)
     microbatch = settings.microbatch
@@ -83,6 +87,7 @@ def fit(
         with ranks.together(next(net.parameters()).device):
             microbatch = choose_microbatch(trial, data, settings)
     settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
+    state.hyper = _hyper_optimiser(state, settings, data, ranks)
     folder = None if folder is None else Path(folder)
     if folder is not None:
         with ranks.together(next(net.parameters()).device):
@@ -124,10 +129,13 @@ def resume(
     folder = Path(folder)
     settings = read_settings(folder)
     state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
+    state.hyper = _hyper_optimiser(state, settings, data, Ranks.here())
     if (folder / CHECKPOINT).exists():
         tensors, state.epoch, state.history = read_checkpoint(folder)
         state.load_tensors(tensors, folder / CHECKPOINT)
     ranks = agreed(state, settings, data)
+    if state.hyper is not None:
+        state.hyper.running.leave_to_first()
     way = choose(ProgressName, progress, "progress")
     return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
 
@@ -139,7 +147,7 @@ def _train(
     folder: Path | None,
     callbacks: tuple[Callback, ...],
     progress: ProgressName,
-    settings: Settings,
+    settings: Resolved,
     ranks: Ranks,
 ) -> Run:
     """The loop: train the weights, step the hyperparameters, record, save. The first process writes and tells."""
@@ -147,12 +155,16 @@ def _train(
         folder, callbacks, progress = None, (), ProgressName.SILENT
     examples = Examples(data, next(state.model.parameters()).device)
     evidence = _evidence(state, settings, data, ranks)
+    if state.hyper is None:
+        evidence.audit(data)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with saved_on_interruption(state, folder) as keep, telling(progress, settings.epochs) as tell:
         for epoch in range(state.epoch, settings.epochs):
             record = _epoch(state, examples, evidence, data, settings, epoch, ranks)
             record["readable_ranges"] = dict(state.model.augmentation.readable_ranges(shape))
             state.epoch += 1
+            if state.hyper is not None:
+                state.hyper.running.consolidate()
             state.history.append(record)
             keep()
             last = state.epoch == settings.epochs
@@ -161,8 +173,7 @@ def _train(
             for callback in (tell, *callbacks):
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
-    at_the_end = _evidence(state, settings, data, ranks, at_least=_FINAL_PROBES)
-    final = at_the_end.estimate(data, Draw(settings.seed, 2 * settings.epochs))
+    final = _final_evidence(state, settings, data, ranks)
     scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch, ranks)
     run = Run(settings, state.model, state.likelihood, state.prior, state.history, final, scores, shape)
     if folder is not None:
@@ -170,7 +181,7 @@ def _train(
     return run
 
 
-def _evidence(state: State, settings: Settings, data: Data, ranks: Ranks = ALONE, at_least: int = 1) -> Evidence:
+def _evidence(state: State, settings: Resolved, data: Data, ranks: Ranks = ALONE, at_least: int = 1) -> Evidence:
     """The evidence as the settings say, with at least this many probes in its estimate."""
     assert settings.microbatch is not None, "chosen before training"
     probes, gradient_probes = settings.probe_counts(len(Examples(data)))
@@ -190,30 +201,76 @@ def _evidence(state: State, settings: Settings, data: Data, ranks: Ranks = ALONE
     )
 
 
+def _hyper_optimiser(state: State, settings: Resolved, data: Data, ranks: Ranks) -> HyperOptimiser | None:
+    """What learns by the evidence while the weights are trained, if the settings ask for that."""
+    learned = [By.EVIDENCE in (settings.how.eta, settings.how.prior), settings.passes == PassesName.RUNNING]
+    if not all(learned):
+        return None
+    examples = Examples(data, next(state.model.parameters()).device)
+    batches = ceil(len(examples) / settings.batch_size)
+    return HyperOptimiser(
+        _evidence(state, settings, data, ranks),
+        len(examples),
+        settings.epochs * batches,
+        next(examples.batches(2)),
+        batch_size=settings.batch_size,
+        hyper_batch=settings.hyper_batch,
+        every=settings.hyper_every,
+        burn_in=None if settings.burn_in is None else settings.burn_in * batches,
+        eta_lr=settings.eta_lr,
+        eta_lr_end=settings.eta_lr_end,
+        hyper_lr=settings.hyper_lr,
+        learn_ranges=settings.how.eta is By.EVIDENCE,
+        learn_prior=settings.how.prior is By.EVIDENCE,
+        seed=settings.seed,
+    )
+
+
+def _final_evidence(state: State, settings: Resolved, data: Data, ranks: Ranks) -> Estimate:
+    """The evidence of the finished run: by passes over all examples, or at a small part of the cost of the run."""
+    draw, examples = Draw(settings.seed, 2 * settings.epochs), len(Examples(data))
+    evidence = _evidence(state, settings, data, ranks, at_least=_FINAL_PROBES)
+    if settings.final_evidence == FinalName.EXACT:
+        exact = _evidence(state, replace(settings, passes=PassesName.EXACT, probes=None), data, ranks)
+        return exact.estimate(data, draw)
+    if settings.passes != PassesName.RUNNING:
+        return evidence.estimate(data, draw)
+    some = min(examples, _FINAL_EXAMPLES)
+    if state.hyper is None:
+        return evidence.estimate(data, draw, some)
+    return state.hyper.estimate(evidence.log_likelihood(data, draw, some).of_all(examples))
+
+
 def _epoch(
-    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Settings, epoch: int, ranks: Ranks
+    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Resolved, epoch: int, ranks: Ranks
 ) -> dict[str, Any]:
-    """One epoch of the weights and, when it is due, a hyper-step; returns their record."""
-    state.set_learning_rates(settings)
+    """One epoch of the weights with its hyper-steps, those in it or the one after it; returns their record."""
+    state.set_learning_rates(settings, epoch / max(settings.epochs - 1, 1))
     record: dict[str, Any] = {"epoch": epoch + 1}
-    started = time.perf_counter()
+    started, made = time.perf_counter(), 0 if state.hyper is None else state.hyper.hyper_steps
     try:
         record |= train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch), ranks)
         trained = time.perf_counter()
-        if epoch >= settings.burn_in and (epoch - settings.burn_in) % settings.hyper_every == 0:
-            estimate = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
-            if estimate is not None:
-                record["evidence"] = {"value": estimate.value, **estimate.terms()}
+        terms: Terms | None = None
+        if state.hyper is not None:
+            terms, made = state.hyper.running.terms(), state.hyper.hyper_steps - made
+        elif epoch >= (settings.burn_in or 0) and (epoch - (settings.burn_in or 0)) % (settings.hyper_every or 1) == 0:
+            terms = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
+            made = int(terms is not None)
     except NumericalError as error:
         raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
+    if terms is not None:
+        record["evidence"] = {"value": terms.value, **terms.terms()}
+    record["hyper_steps"] = made
     record |= hyperparameters(state)
     record["peak_bytes"] = peak_bytes(next(state.model.parameters()).device)
-    record["seconds"] = {"weights": trained - started, "hyper": time.perf_counter() - trained}
+    hyper = record.pop("hyper_seconds")
+    record["seconds"] = {"weights": trained - started - hyper, "hyper": time.perf_counter() - trained + hyper}
     return record
 
 
 def _new_state(
-    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: Settings, data: Data
+    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: Resolved, data: Data
 ) -> State:
     how = settings.how
     plain = augmentation is None or not how.invariant
@@ -224,7 +281,7 @@ def _new_state(
             f"The method {settings.method!r} does not learn its ranges, and all of them are zero: give the "
             "augmentation ranges to start from, and to stay at (init=...)."
         )
-    model = InvariantModel(net, chosen, 1 if plain else settings.samples)
+    model = InvariantModel(net, chosen, 1 if plain else settings.samples, settings.noise)
     precision = settings.weight_decay * len(Examples(data)) if how.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision)
     return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)

@@ -27,7 +27,7 @@ from lila.training.checkpoint import (
     write_checkpoint,
     write_json,
 )
-from lila.training.settings import Settings
+from lila.training.settings import Resolved
 from lila.training.state import State
 from lila.versions import versions
 
@@ -51,7 +51,7 @@ class Run:
         shape: of one input.
     """
 
-    settings: Settings
+    settings: Resolved
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
@@ -74,9 +74,10 @@ class Run:
         for name, text in readable.items():
             lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
         e = self.evidence
+        error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
         lines.append(
-            f"  evidence {e.value:.1f} nats = {e.log_likelihood:.1f} log-likelihood {e.log_prior:+.1f} log prior "
-            f"{e.log_det:+.1f} log-determinant"
+            f"  evidence {e.value:.1f}{error} nats = {e.log_likelihood:.1f} log-likelihood "
+            f"{e.log_prior:+.1f} log prior {e.log_det:+.1f} log-determinant"
         )
         if self.test is not None:
             lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
@@ -99,14 +100,14 @@ class Run:
         folder = Path(folder)
         if (folder / CHECKPOINT).exists():
             raise ArgumentError(f"{folder} already holds a run; choose another folder.")
-        state = State(self.model, self.likelihood, self.prior, {})
+        state = State(self.model, self.likelihood, self.prior, {}, self.model)
         write_description(folder, self.settings, self.model, self.likelihood)
         write_checkpoint(folder, state.tensors(), len(self.history), self.history)
         self.write_result(folder)
 
     def write_result(self, folder: Path) -> None:
         """Write what the run reports beside its checkpoint."""
-        evidence = self.evidence.terms()
+        evidence = self.evidence.terms() | {"standard_error": self.evidence.standard_error}
         result = {"evidence": evidence, "test": self.test, "shape": list(self.shape), "versions": versions()}
         write_json(folder / RESULT, result)
 
@@ -117,7 +118,7 @@ def bar(share: float) -> str:
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def write_description(folder: Path, settings: Settings, model: InvariantModel, likelihood: Likelihood) -> None:
+def write_description(folder: Path, settings: Resolved, model: InvariantModel, likelihood: Likelihood) -> None:
     """Write the settings and the architecture of a run."""
     write_json(folder / SETTINGS, asdict(settings))
     modules = {"net": model.net, "augmentation": model.augmentation, "likelihood": likelihood}
@@ -151,8 +152,8 @@ def load(
         raise CheckpointError(f"{folder / MODEL} or {folder / RESULT} is not what a run writes: {error!r}") from error
     tensors, _, history = read_checkpoint(folder)
     dtype = next((t.dtype for name, t in tensors.items() if name.startswith("prior.")), None)
-    model = InvariantModel(made_net, made_augmentation, samples).to(dtype)
-    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {})
+    model = InvariantModel(made_net, made_augmentation, samples, settings.noise).to(dtype)
+    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {}, model)
     state.load_tensors(tensors, folder / CHECKPOINT)
     return Run(settings, model, made_likelihood, state.prior, history, evidence, test, shape)
 

@@ -6,18 +6,20 @@ whole state: putting them back gives, bit for bit, what an uninterrupted run giv
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import cos, pi
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
 from lila.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
-from lila.training.settings import OptimiserName, Settings
+from lila.training.hyper import HyperOptimiser
+from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
+from lila.training.settings import OptimiserName, Resolved
 
 
 @dataclass
@@ -29,6 +31,8 @@ class State:
         likelihood: of the targets.
         prior: over the weights.
         optimisers: of "weights", "eta", and "hyper" (prior precisions and observation noise).
+        weights_model: the same network with as many samples as a step of the weights takes.
+        hyper: what learns by the evidence while the weights are trained, in runs that do.
         epoch: the number of epochs done.
         history: one record per epoch.
     """
@@ -37,11 +41,13 @@ class State:
     likelihood: Likelihood
     prior: GaussianPrior
     optimisers: dict[str, torch.optim.Optimizer]
+    weights_model: InvariantModel
+    hyper: HyperOptimiser | None = None
     epoch: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def fresh(cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: Settings) -> "State":
+    def fresh(cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: Resolved) -> "State":
         """The state before the first epoch."""
         weights = [p for p in model.net.parameters() if p.requires_grad]
         optimisers: dict[str, torch.optim.Optimizer] = {
@@ -54,11 +60,10 @@ class State:
             trainable = [p for p in parameters if p.requires_grad]
             if trainable:
                 optimisers[name] = torch.optim.Adam(trainable, lr=settings.eta_lr)
-        return cls(model, likelihood, prior, optimisers)
+        return cls(model, likelihood, prior, optimisers, model.with_samples(settings.weight_samples))
 
-    def set_learning_rates(self, settings: Settings) -> None:
-        """The learning rates of the present epoch: cosine decay for the weights and eta, constant for the rest."""
-        progress = self.epoch / max(settings.epochs - 1, 1)
+    def set_learning_rates(self, settings: Resolved, progress: float) -> None:
+        """The learning rates at a share of the run: cosine decay for the weights and eta, constant for the rest."""
         rates = {
             "weights": cosine(settings.lr, settings.lr_end, progress),
             "eta": cosine(settings.eta_lr, settings.eta_lr_end, progress),
@@ -72,17 +77,16 @@ class State:
         """Let gradients flow to these groups of hyperparameters, and to no other; to the weights they always do."""
         for name, optimiser in self.optimisers.items():
             if name != "weights":
-                for parameter in _optimised(optimiser):
+                for parameter in optimised(optimiser):
                     parameter.requires_grad_(name in groups)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the state by name, not copied."""
         named = {name: tensor.detach() for name, tensor in self._of_modules()}
         for name, optimiser in self.optimisers.items():
-            for position, parameter in enumerate(_optimised(optimiser)):
-                for key, value in optimiser.state.get(parameter, {}).items():
-                    if isinstance(value, Tensor):
-                        named[f"optimiser.{name}.{position}.{key}"] = value
+            named |= optimiser_tensors(name, optimiser)
+        if self.hyper is not None:
+            named |= {f"hyper.{name}": tensor for name, tensor in self.hyper.state_dict().items()}
         return named
 
     @torch.no_grad()
@@ -105,14 +109,12 @@ class State:
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
         for name, optimiser in self.optimisers.items():
-            for position, parameter in enumerate(_optimised(optimiser)):
-                prefix = f"optimiser.{name}.{position}."
-                saved = {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
-                if saved:
-                    optimiser.state[parameter] = {
-                        key: value.clone() if key == "step" else value.to(parameter.device, copy=True)
-                        for key, value in saved.items()
-                    }
+            load_optimiser_tensors(name, optimiser, tensors)
+        if self.hyper is not None:
+            try:
+                self.hyper.load_state_dict(without_prefix(tensors, "hyper."))
+            except ArgumentError as error:
+                raise CheckpointError(f"{path}: {error}") from error
 
     def _of_modules(self) -> Iterator[tuple[str, Tensor]]:
         """Parameters and buffers of all modules."""
@@ -125,12 +127,3 @@ class State:
         for owner, module in modules.items():
             for name, tensor in module.state_dict(keep_vars=True).items():
                 yield f"{owner}.{name}", tensor
-
-
-def cosine(start: float, end: float, progress: float) -> float:
-    """A rate that falls from start to end along half a cosine while progress goes from 0 to 1."""
-    return end + (start - end) * (1 + cos(pi * min(progress, 1.0))) / 2
-
-
-def _optimised(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]

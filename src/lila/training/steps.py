@@ -1,7 +1,8 @@
 """The two steps of Algorithm 1: an epoch of the weights, and a step of the hyperparameters on the evidence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import isfinite
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -12,58 +13,99 @@ from lila.errors import NumericalError
 from lila.evidence import Estimate, Evidence
 from lila.likelihood import Categorical
 from lila.noise import Draw
-from lila.passes import Average
+from lila.passes import log_likelihoods
 from lila.ranks import ALONE, Ranks
 from lila.training.methods import By
-from lila.training.settings import Settings
+from lila.training.optimisers import optimised
+from lila.training.settings import Resolved
 from lila.training.state import State
+
+_NO_EXAMPLES = Batch(torch.zeros(0, dtype=torch.long), torch.zeros(0), torch.zeros(0))
 
 
 def train_epoch(
-    state: State, examples: Examples, settings: Settings, draw: Draw, ranks: Ranks = ALONE
+    state: State, examples: Examples, settings: Resolved, draw: Draw, ranks: Ranks = ALONE
 ) -> dict[str, float]:
     """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
 
-    A batch's step descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta.
-    Each process takes its share of every batch, and the gradients are summed.
+    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch; the seconds that
+    these took are returned too.
     """
     state.model.train()
     groups = ["weights"]
     if settings.how.eta is By.LOSS and "eta" in state.optimisers:
         groups.append("eta")
     state.track(*groups)
-    stepping = [state.optimisers[name] for name in groups]
-    stepped = [p for optimiser in stepping for group in optimiser.param_groups for p in group["params"]]
     wholes = draw.permutation(len(examples)).split(settings.batch_size)
     shares = [ranks.share(whole) for whole in wholes]
     batches = examples.parts(shares)
-    sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)  # of log-likelihoods, and of what was right
-    for whole, share in zip(wholes, shares, strict=True):
-        for optimiser in stepping:
-            optimiser.zero_grad()
-        with ranks.together(sums.device):
-            for part in _parts(next(batches), settings.part) if len(share) else ():
-                outputs, log_likelihood = _outputs(state, part, settings.how.average, draw)
-                (-log_likelihood / len(whole)).backward()
-                sums[0] += log_likelihood.detach()
-                if isinstance(state.likelihood, Categorical):
-                    sums[1] += (outputs.argmax(1) == part.y).sum()
-        sum_gradients(stepped, ranks)
-        _add_prior_gradient(state, len(examples))
-        if settings.how.rewards_eta and "eta" in groups:
-            eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
-            (-settings.eta_reward * eta.norm()).backward()
-        for optimiser in stepping:
-            optimiser.step()
-        state.model.augmentation.saturate_()
+    device = next(state.model.parameters()).device
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of log-likelihoods, and of what was right
+    seconds = 0.0
+    for number, (whole, share) in enumerate(zip(wholes, shares, strict=True)):
+        if state.hyper is not None:
+            state.set_learning_rates(settings, (state.epoch + number / len(wholes)) / settings.epochs)
+        batch = next(batches) if len(share) else _NO_EXAMPLES
+        sums += _step_weights(state, groups, batch, len(whole), len(examples), settings, draw, ranks)
+        if state.hyper is not None:
+            started = perf_counter()
+            if state.hyper.due:  # what is wrong with the weights is not to be blamed on their curvature
+                so_far = sums[:1].clone()
+                ranks.sum_([so_far])
+                _check_loss(float(so_far))
+            offset = sum(map(len, whole.tensor_split(ranks.count)[: ranks.rank]))
+            state.hyper.step(batch.x, batch.y, batch.index, whole=len(whole), offset=offset)
+            seconds += perf_counter() - started
     ranks.sum_([sums])
     total, correct = sums.tolist()
-    if not isfinite(total):
-        raise NumericalError("The training loss is not finite. Lower the learning rate, or compute in float64.")
+    _check_loss(total)
     count = len(examples)
-    return {"loss": -total / count} | (
-        {"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {}
-    )
+    found = {"loss": -total / count, "hyper_seconds": seconds}
+    return found | ({"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {})
+
+
+def _check_loss(loss: float) -> None:
+    if not isfinite(loss):
+        raise NumericalError("The training loss is not finite. Lower the learning rate, or compute in float64.")
+
+
+def _step_weights(
+    state: State,
+    groups: Sequence[str],
+    batch: Batch,
+    whole: int,
+    examples: int,
+    settings: Resolved,
+    draw: Draw,
+    ranks: Ranks,
+) -> Tensor:
+    """One step on a batch; returns the sum of the log-likelihoods of this process's share, and how many were right.
+
+    It descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta. Each process
+    has its share of the batch, and the gradients are summed.
+    """
+    stepping = [state.optimisers[name] for name in groups]
+    stepped = [p for optimiser in stepping for p in optimised(optimiser)]
+    for optimiser in stepping:
+        optimiser.zero_grad()
+    sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
+    with ranks.together(sums.device):
+        for part in batch.split(settings.part):
+            outputs, each = log_likelihoods(state.weights_model, state.likelihood, part, draw, settings.how.average)
+            log_likelihood = each.sum()
+            (-log_likelihood / whole).backward()
+            sums[0] += log_likelihood.detach()
+            if isinstance(state.likelihood, Categorical):
+                sums[1] += (outputs.argmax(1) == part.y).sum()
+    sum_gradients(stepped, ranks)
+    _add_prior_gradient(state, examples)
+    if settings.how.rewards_eta and "eta" in groups:
+        eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
+        (-settings.eta_reward * eta.norm()).backward()
+    for optimiser in stepping:
+        optimiser.step()
+    state.model.augmentation.saturate_()
+    return sums
 
 
 def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
@@ -77,7 +119,7 @@ def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
         parameter.grad = gradient if count else None
 
 
-def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings, draw: Draw) -> Estimate | None:
+def hyper_step(state: State, evidence: Evidence, data: Data, settings: Resolved, draw: Draw) -> Estimate | None:
     """One gradient step on the evidence of whatever the method learns by it; None if that is nothing."""
     by = {"eta": settings.how.eta, "hyper": settings.how.prior}
     groups = [name for name in by if by[name] is By.EVIDENCE and name in state.optimisers]
@@ -87,7 +129,7 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Settings,
     for name in groups:
         state.optimisers[name].zero_grad()
     subset = settings.sampled(len(evidence.examples(data)))
-    estimate = evidence.estimate(data, draw, subset)
+    estimate = evidence.estimate(data, draw, subset, audit=False)
     evidence.backward(data, estimate, min((n for n in (subset, settings.subset) if n is not None), default=None))
     for name in groups:
         state.optimisers[name].step()
@@ -104,25 +146,6 @@ def hyperparameters(state: State) -> dict[str, Any]:
         "precisions": {name: float(delta.mean()) for name, delta in state.prior.by_group().items()},
         "likelihood": {name: p.tolist() for name, p in state.likelihood.named_parameters()},
     }
-
-
-def _parts(batch: Batch, size: int) -> Iterator[Batch]:
-    yield from map(Batch, batch.index.split(size), batch.x.split(size), batch.y.split(size))
-
-
-def _outputs(state: State, batch: Batch, average: Average, draw: Draw) -> tuple[Tensor, Tensor]:
-    """Averaged outputs (b, c), and the sum of log p(y | 1/S sum_s f(x_s)), or of 1/S sum_s log p(y | f(x_s))."""
-    size = len(batch.index)
-    views = state.model.views(batch.x, state.model.draw(draw, batch.index, batch.x.dtype))
-    if average is Average.FUNCTION:
-        outputs = state.model.average(views, size)
-        state.likelihood.check_targets(outputs.shape[1], batch.y)
-        return outputs, state.likelihood.log_prob(outputs, batch.y).sum()
-    each = state.model.average(views, len(views))  # every view on its own
-    state.likelihood.check_targets(each.shape[1], batch.y)
-    samples = len(views) // size
-    log_likelihood = state.likelihood.log_prob(each, batch.y.repeat_interleave(samples, 0)).sum() / samples
-    return each.detach().unflatten(0, (size, samples)).mean(1), log_likelihood
 
 
 @torch.no_grad()

@@ -1,0 +1,244 @@
+"""Steps on the evidence while the weights are trained: one after every few batches, on a few examples of a batch.
+
+A run goes through three phases. At first the network only fits, and its curvature is gathered. When it begins to
+explain the data, the prior precisions follow the evidence. They need no data once the curvature is decomposed, so they
+arrive at once. When it explains half of what can be explained, the ranges follow too. A network that has learned
+nothing loses nothing by averaging over any transformation, so that ranges which move earlier run away.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import ceil, exp
+
+import torch
+from torch import Tensor
+
+from lila.choices import check_count
+from lila.data.examples import Batch
+from lila.errors import ArgumentError
+from lila.evidence import Estimate, Evidence
+from lila.noise import Draw
+from lila.running import RunningEvidence
+from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
+
+_MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less
+_FORGET = (
+    0.5  # of what was seen so far, the part that the running average is worth at most: early factors are of no use
+)
+_VIEWS = 2.0  # of each example of an epoch in hyper-steps: as many as in steps of the weights
+_ENOUGH_STEPS = 300  # hyper-steps of a run: with few batches in all, they come more often
+_LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
+_LEAST_DECOMPOSITIONS = 12  # of a run, which come before the others when it is short
+_REFRESHED = 1 / 16  # of the window, what is new at a decomposition
+_DECOMPOSING = 0.15  # of the time of a run, at most
+_PRIOR_BELOW, _PRIOR_LATEST = 0.75, 0.1  # share unexplained, and share of the run, from which the prior follows
+_RANGES_BELOW, _RANGES_LATEST = 0.5, 0.375  # the same for the ranges
+_HYPER_COST = 5.0  # of a view in a hyper-step, in forward passes of a view; steps of the weights take about as long
+_HOLD = 0.3  # of the run, after which the learning rate of the ranges decays
+
+
+class HyperOptimiser:
+    """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
+
+    Call `step` with each batch after the weights have taken their step on it. Outside of `step` the hyperparameters
+    are constants (`requires_grad` is False), so that the loss of the weights has no graph to them; `release` ends that.
+
+    Args:
+        evidence: how the evidence is computed. Its model's number of samples is that of a hyper-step; one gradient
+            probe is enough.
+        examples: N, the number of training examples.
+        steps: how often `step` will be called: the number of batches of the whole run.
+        few: some examples, on which the network is audited once.
+        batch_size: examples of a batch of the weights.
+        hyper_batch: examples of a batch that a hyper-step uses.
+        every: batches from one hyper-step to the next; by the number of examples, views and batches if None.
+        burn_in: batches before the ranges move; None for when the network explains half of what can be explained.
+        eta_lr: first learning rate of the augmentation's parameters, by Adam. It decays by a cosine.
+        eta_lr_end: their last learning rate.
+        hyper_lr: learning rate of the observation noise, by Adam. Prior precisions have none: they are set to where the
+            gradient of the evidence in them vanishes.
+        learn_ranges: whether the augmentation is learned.
+        learn_prior: whether prior precisions and observation noise are learned.
+        seed: of the noise.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        examples: int,
+        steps: int,
+        few: Batch,
+        *,
+        batch_size: int,
+        hyper_batch: int = 32,
+        every: int | None = None,
+        burn_in: int | None = None,
+        eta_lr: float = 0.02,
+        eta_lr_end: float = 0.001,
+        hyper_lr: float = 0.02,
+        learn_ranges: bool = True,
+        learn_prior: bool = True,
+        seed: int = 0,
+    ) -> None:
+        for name, value in (("examples", examples), ("steps", steps), ("hyper_batch", hyper_batch)):
+            check_count(name, value)
+        self.running = RunningEvidence(evidence, examples, few)
+        self.steps, self.hyper_batch, self.burn_in, self.seed = steps, hyper_batch, burn_in, seed
+        self.every = every or interval(steps, batch_size, hyper_batch, evidence.model.samples)
+        self.window = min(examples, _MOST_WINDOW)
+        self._most_interval = max(steps // self.every // _LEAST_DECOMPOSITIONS, 1)
+        self.rates = {"eta": (eta_lr, eta_lr_end), "hyper": (hyper_lr, hyper_lr)}
+        self.optimisers: dict[str, torch.optim.Optimizer] = {}
+        for name, modules, learned in (
+            ("eta", evidence.model.augmentation, learn_ranges),
+            ("hyper", evidence.likelihood, learn_prior),
+        ):
+            parameters = [p for p in modules.parameters() if p.requires_grad]
+            if learned and parameters:
+                self.optimisers[name] = torch.optim.Adam(parameters, lr=self.rates[name][0])
+        self._frozen = [*evidence.hyperparameters().values()]
+        self._prior = [p for p in evidence.prior.parameters() if p.requires_grad] if learn_prior else []
+        for parameter in self._frozen:
+            parameter.requires_grad_(False)
+        self.taken = 0  # batches so far
+        self.hyper_steps = 0
+        self._seen = 0  # examples in hyper-steps
+        self._decompose_at = min(_LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
+        self.prior_moves = self.ranges_move = False
+
+    @property
+    def due(self) -> bool:
+        """Whether the next batch brings a hyper-step."""
+        return self.taken % self.every == 0
+
+    def step(
+        self, x: Tensor, y: Tensor, index: Tensor | None = None, *, whole: int | None = None, offset: int = 0
+    ) -> bool:
+        """Make a hyper-step on some examples of a batch, if one is due.
+
+        Args:
+            x: inputs of the batch.
+            y: their targets.
+            index: their indices in the data set, to which their noise belongs; 0, 1, ... if None.
+            whole: with several processes, of which each gives its share, the size of the whole batch.
+            offset: with several processes, how many examples of the batch come before this process's share.
+
+        Returns:
+            Whether a hyper-step was made.
+        """
+        due = self.due
+        self.taken += 1
+        if not due:
+            return False
+        chosen = torch.arange(0, whole or len(x), max((whole or len(x)) // self.hyper_batch, 1))[: self.hyper_batch]
+        mine = chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset
+        mine = mine.to(x.device)
+        batch = Batch(torch.arange(len(x), device=x.device)[mine] if index is None else index[mine], x[mine], y[mine])
+        self._hyper_step(batch, len(chosen))
+        return True
+
+    def _hyper_step(self, batch: Batch, count: int) -> None:
+        running = self.running
+        self._seen += count
+        self.hyper_steps += 1
+        window = max(min(self.window, _FORGET * self._seen), count)
+        moving = [name for name in self.optimisers if self.ranges_move or (name == "hyper" and self.prior_moves)]
+        with trainable([p for name in moving for p in optimised(self.optimisers[name])]):
+            gradients = running.add(batch, Draw(self.seed, 2 * self.taken - 1), count, fade=exp(-count / window))
+            parameters = running.evidence.pulled()
+            for name, gradient in gradients.items():
+                parameters[name].grad = -gradient
+        for name in moving:
+            self._set_rate(name)
+            self.optimisers[name].step()
+            self.optimisers[name].zero_grad()
+        running.evidence.model.augmentation.saturate_()
+        self._advance()
+
+    def _advance(self) -> None:
+        """Go from one phase to the next, and decompose when it is time."""
+        progress, unexplained = self.taken / self.steps, self.running.unexplained
+        misfit = 1.0 if unexplained is None else unexplained
+        if self.burn_in is None:
+            ready = misfit < _RANGES_BELOW or progress >= _RANGES_LATEST
+        else:
+            ready = self.taken >= self.burn_in
+        self.prior_moves |= ready or misfit < _PRIOR_BELOW or progress >= _PRIOR_LATEST
+        first = ready and self.running.cotangent is None
+        if self.prior_moves and (first or self.hyper_steps >= self._decompose_at):
+            self.decompose()
+        self.ranges_move |= ready and self.running.cotangent is not None
+
+    def decompose(self) -> None:
+        """Decompose the running curvature, and move the prior."""
+        with trainable(self._prior):
+            self.running.decompose(move_prior=bool(self._prior))
+        assert self.running.curvature is not None
+        cost = self.running.curvature.decomposition_cost(self.running.examples)
+        views = self.hyper_batch * self.running.evidence.model.samples
+        by_time = cost / (2 * _HYPER_COST * views * _DECOMPOSING)
+        by_window = _REFRESHED * self.window / self.hyper_batch
+        wanted = max(ceil(by_time), ceil(by_window), _LEAST_INTERVAL)
+        self._decompose_at = self.hyper_steps + min(wanted, self._most_interval)
+
+    def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
+        """The evidence of the whole data set from the running averages, as they are now.
+
+        Args:
+            log_likelihood: that of all N examples and its standard error, if it is known better than from the examples
+                of the last hyper-steps.
+        """
+        self.running.decompose(move_prior=False)
+        return self.running.estimate(log_likelihood)
+
+    def release(self) -> None:
+        """Make the hyperparameters trainable again, as they were before."""
+        for parameter in self._frozen:
+            parameter.requires_grad_(True)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that changes beside the hyperparameters themselves, as named tensors, not copied."""
+        counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
+        named = {"counts": torch.tensor(counts)}
+        named |= {f"running.{name}": tensor for name, tensor in self.running.tensors().items()}
+        for name, optimiser in self.optimisers.items():
+            named |= optimiser_tensors(name, optimiser)
+        return named
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `state_dict` gave."""
+        try:
+            self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
+            self.running.load_tensors(without_prefix(tensors, "running."))
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise ArgumentError(f"This is not the state of a HyperOptimiser of such a network: {error}") from error
+        self.prior_moves, self.ranges_move = bool(prior), bool(ranges)
+        for name, optimiser in self.optimisers.items():
+            load_optimiser_tensors(name, optimiser, tensors)
+
+    def _set_rate(self, name: str) -> None:
+        start, end = self.rates[name]
+        progress = max(self.taken / self.steps - _HOLD, 0.0) / (1 - _HOLD)
+        for group in self.optimisers[name].param_groups:
+            group["lr"] = cosine(start, end, progress)
+
+
+def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
+    """Batches from one hyper-step to the next, such that each example of an epoch has two views in hyper-steps.
+
+    If that would make too few hyper-steps in the whole run, they come more often.
+    """
+    by_cost = round(hyper_batch * samples / (_VIEWS * batch_size))
+    return max(min(by_cost, round(steps / _ENOUGH_STEPS)), 1)
+
+
+@contextmanager
+def trainable(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Let gradients flow to some parameters for a while."""
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
