@@ -28,7 +28,7 @@ def learn(
     x, y = data
     everyone = torch.arange(len(x))
     net = nn.Sequential(nn.Linear(2, 50), nn.Tanh(), nn.Linear(50, 2))
-    model = lila.InvariantModel(net, lila.Rotation2d(), samples)
+    model = lila.InvariantModel(net, lila.Rotation2d(), samples, noise="independent")
     likelihood, prior = lila.Categorical(), lila.GaussianPrior(net, structure="scalar")
     evidence = lila.Evidence(model, likelihood, prior, structure, microbatch=len(x))
     of_weights = torch.optim.Adam(net.parameters(), lr=0.1)

@@ -7,6 +7,7 @@ Indices: n examples, s samples, c outputs; P all trainable weights in the order 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from math import log, pi
 from typing import Any
 
@@ -247,11 +248,38 @@ def interleave(units: Tensor, with_weight: bool, with_bias: bool) -> Tensor:
     return reorder(torch.block_diag(*units), 1, len(units), units.shape[1], with_weight, with_bias)
 
 
-def kron_curvature(case: Case, curvature: str = "ggn") -> Tensor:
+def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+    """The same from products of different views alone, by a loop over all pairs of them."""
+    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d):
+        return kron_layer(case, curvature, name, module)
+    with_weight, with_bias = (p is not None and p.requires_grad for p in (module.weight, module.bias))
+    A, G = [], []
+    for views, y in zip(case.views(), case.y, strict=True):
+        middle = output_matrix(case, curvature, views, y)
+        uses = [layer_inputs_and_jacobians(case.net, module, view) for view in views]
+        by_view = [
+            [pair for a, g in of_view for pair in positions_of(module, a, g, with_weight, with_bias)]
+            for of_view in uses
+        ]  # per view and position (groups, d), (groups, o, c)
+        for one, other in permutations(by_view, 2):
+            for (a, g), (b, h) in zip(one, other, strict=True):
+                A.append(torch.einsum("ri,rj->rij", a, b))
+                G.append(torch.einsum("roc,ce,rpe->rop", g, middle, h))
+    pairs = case.model.samples * (case.model.samples - 1)
+    positions = len(A) // pairs
+    groups = [
+        torch.kron(G_r.contiguous(), A_r.contiguous()) / positions
+        for G_r, A_r in zip(sum_tensors(G) / pairs, sum_tensors(A) / pairs, strict=True)
+    ]
+    return reorder(torch.block_diag(*groups), len(groups), G[0].shape[1], A[0].shape[1], with_weight, with_bias)
+
+
+def kron_curvature(case: Case, curvature: str = "ggn", unbiased: bool = False) -> Tensor:
     """The Kronecker-factored curvature as a dense block-diagonal matrix (P, P)."""
+    of_layer = unbiased_kron_layer if unbiased else kron_layer
     return torch.block_diag(
         *[
-            kron_layer(case, curvature, name, module)
+            of_layer(case, curvature, name, module)
             for name, module in case.net.named_modules()
             if any(p.requires_grad for p in module.parameters(recurse=False))
         ]
@@ -287,6 +315,16 @@ def terms(
     H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
     log_det = -0.5 * (torch.linalg.slogdet(H).logabsdet - len(theta) * log(2 * pi))
     return log_likelihood, log_prior, log_det
+
+
+def lost_to_noise(case: Case) -> Tensor:
+    """tr(Lambda V) / 2S of each example, where V is the covariance of the outputs at its views, shape (n,)."""
+    weights, found = trainable(case.net), []
+    for views, y in zip(case.views(), case.y, strict=True):
+        outputs = torch.stack([output(case.net, view, weights) for view in views])
+        Lambda = output_hessian(case.likelihood, outputs.mean(0), y)
+        found.append(torch.trace(Lambda @ torch.cov(outputs.mT)) / (2 * len(views)))
+    return torch.stack(found)
 
 
 def gradients(case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn") -> dict[str, Tensor]:

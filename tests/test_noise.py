@@ -120,3 +120,32 @@ def test_noise_of_predictions_is_less_correlated_than_random_noise(samples: int)
 
     random = [Draw(seed).uniform(torch.zeros(1).long(), (samples, 6), torch.float64)[0] for seed in range(50)]
     assert correlation(balanced_noise(samples, 6)) < 0.6 * sum(map(correlation, random)) / len(random)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 12), st.integers(1, 4))
+def test_stratified_views_take_one_part_of_each_axis_each(seed: int, samples: int, dimensions: int) -> None:
+    noise = Draw(seed).stratified(torch.arange(5), (samples, dimensions), torch.float64)
+    parts = ((noise + 1) / 2 * samples).floor().long().sort(dim=1).values
+    assert torch.equal(parts, torch.arange(samples)[None, :, None].expand_as(parts))
+    alone = Draw(seed).stratified(torch.tensor([3]), (samples, dimensions), torch.float64)
+    assert torch.equal(alone[0], noise[3])
+
+
+def test_every_stratified_view_is_uniform_and_its_axes_are_uncorrelated() -> None:
+    samples, dimensions, count = 3, 2, 20_000
+    noise = Draw(5).stratified(torch.arange(count), (samples, dimensions), torch.float64)
+    expected = (torch.arange(count) + 0.5) / count * 2 - 1
+    distance = (noise.sort(dim=0).values - expected[:, None, None]).abs().amax(0) / 2  # Kolmogorov and Smirnov's
+    assert distance.max() < 1.95 / count**0.5
+    axes = noise.permute(2, 1, 0).flatten(1)  # all views of the first axis, then of the second
+    assert torch.corrcoef(axes)[0, 1].abs() < 4.5 / (samples * count) ** 0.5
+    # Views of one example avoid each other: with S parts, the correlation of two is close to -1 / S.
+    between = torch.corrcoef(noise[:, :, 0].mT)[0, 1]
+    assert between < -0.25
+
+
+def test_averages_over_stratified_views_vary_less() -> None:
+    index, samples = torch.arange(4_000), 8
+    draws = {name: getattr(Draw(2), name)(index, (samples, 1), torch.float64) for name in ("uniform", "stratified")}
+    spread = {name: float(noise.exp().mean(1).var()) for name, noise in draws.items()}
+    assert spread["stratified"] < spread["uniform"] / 30

@@ -12,8 +12,10 @@ from .noise import Draw
 from .posterior import Posterior
 from .prior import GaussianPrior
 from .ranks import RankError, Ranks
+from .running import RunningEvidence
 from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
+from .training.hyper import HyperOptimiser
 from .training.run import Run, load
 from .training.scores import class_scores
 from .training.settings import Settings
@@ -36,6 +38,7 @@ __all__ = [
     "Gaussian",
     "GaussianPrior",
     "Generator",
+    "HyperOptimiser",
     "InvariantModel",
     "LieImages",
     "LiePoints",
@@ -51,6 +54,7 @@ __all__ = [
     "Rotation2d",
     "Rule",
     "Run",
+    "RunningEvidence",
     "Settings",
     "Sharing",
     "Task",

@@ -12,14 +12,24 @@ import torch
 from torch import Tensor
 
 from lila.choices import check_count, choose
-from lila.curvature import STRUCTURES, CurvatureKind, Kron, Layer, Roots, Structure, StructureName, find_layers
+from lila.curvature import (
+    STRUCTURES,
+    CurvatureKind,
+    Kron,
+    Layer,
+    Roots,
+    Structure,
+    StructureName,
+    UnbiasedKron,
+    find_layers,
+)
 from lila.curvature.audit import check_runs_last
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
 from lila.invariant import InvariantModel
 from lila.likelihood import Likelihood
-from lila.noise import Draw
+from lila.noise import Draw, NoiseName
 from lila.passes import Average, Fit, Pass, check_finite, check_model, gather, pull_back
 from lila.prior import GaussianPrior, PriorStructure
 from lila.ranks import ALONE, Ranks
@@ -95,6 +105,8 @@ class Evidence:
             likelihood the paper shows to be flawed, to compare with.
         ranks: the processes that share the passes over the data, `Ranks.here()` inside a process group; all must ask
             for the same things in the same order.
+        unbiased: take off the bias that noise in the averages over views brings to the Kronecker factors and to the
+            log-likelihood, so that few views give on average what many would. It needs independent views, at least two.
     """
 
     def __init__(
@@ -110,17 +122,22 @@ class Evidence:
         layers: str | LayersName = "all",
         average: str | Average = "function",
         ranks: Ranks = ALONE,
+        *,
+        unbiased: bool = False,
     ) -> None:
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
         check_count("microbatch", microbatch)
         self.model, self.likelihood, self.prior = model, likelihood, prior
-        self.structure = STRUCTURES[name]
+        self.structure = UnbiasedKron if unbiased else STRUCTURES[name]
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
         self.ranks = ranks
         self.layers = choose(LayersName, layers, "choice of layers")
         self.average = choose(Average, average, "average")
+        self.unbiased = unbiased
+        if unbiased:
+            self._check_unbiased(name)
         self._check_prior(prior)
         self._layers()  # says at once what is wrong with the network
 
@@ -188,7 +205,7 @@ class Evidence:
     def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
         """Gradients in the augmentation and the likelihood."""
         at, parameters = estimate.curvature, self.pulled()
-        if not isinstance(at, self.structure):
+        if type(at) is not self.structure:
             raise ArgumentError(
                 f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
                 f"{self.structure.__name__}. Make the estimate with the same Evidence."
@@ -262,8 +279,31 @@ class Evidence:
         if self.layers is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)
 
+    def _check_unbiased(self, structure: StructureName) -> None:
+        if structure is not StructureName.KRON:
+            raise ArgumentError(
+                f"Unbiased averages exist for structure='kron' only, not for {structure.value!r}. Use that, or "
+                "unbiased=False with more samples."
+            )
+        if self.average is not Average.FUNCTION:
+            raise ArgumentError(
+                "unbiased=True takes off the bias that comes from averaging outputs over views, but with "
+                "average='log-likelihood' outputs are not averaged. Use average='function', or unbiased=False."
+            )
+        if self.model.noise is not NoiseName.INDEPENDENT:
+            raise ArgumentError(
+                f"unbiased=True needs independent views, but the model's noise is {self.model.noise.value!r}. The mean "
+                "of stratified views varies less than V / S, where V is the covariance of a view, so that the "
+                "correction would overshoot. Use InvariantModel(..., noise='independent')."
+            )
+        if self.model.samples < 2:
+            raise ArgumentError(
+                "unbiased=True estimates how much views differ, so it needs at least 2 samples, but the model has "
+                f"{self.model.samples}. Use InvariantModel(..., samples=2) or more."
+            )
+
     def _check_prior(self, prior: GaussianPrior) -> None:
-        if self.structure is Kron and prior.structure is PriorStructure.DIAGONAL:
+        if issubclass(self.structure, Kron) and prior.structure is PriorStructure.DIAGONAL:
             raise ArgumentError(
                 "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
                 "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
@@ -286,7 +326,8 @@ class Evidence:
                 )
 
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
-        return Pass(self.model, self.likelihood, self._layers(), self.structure, roots, draw, self.average)
+        layers = self._layers()
+        return Pass(self.model, self.likelihood, layers, self.structure, roots, draw, self.average, self.unbiased)
 
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
         """Batches of this process's examples, and the factor that scales all sums up to the whole data set."""

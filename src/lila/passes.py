@@ -82,6 +82,7 @@ class Pass:
         roots: which columns make up the curvature.
         draw: the noise.
         average: what is averaged over the samples of an example.
+        unbiased: take off the bias that noise in the averaged outputs brings to the log-likelihood.
     """
 
     model: InvariantModel
@@ -91,6 +92,7 @@ class Pass:
     roots: Roots
     draw: Draw
     average: Average = Average.FUNCTION
+    unbiased: bool = False
 
     def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
         """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
@@ -111,7 +113,8 @@ class Pass:
     def fit(self, batches: Iterable[Batch], ranks: Ranks = ALONE) -> Fit:
         """The log-likelihoods of all batches of all processes, without their curvature."""
         device = next(self.model.net.parameters()).device
-        each = (log_likelihoods(self.model, self.likelihood, batch, self.draw, self.average)[1] for batch in batches)
+        how = self.average, self.unbiased
+        each = (log_likelihoods(self.model, self.likelihood, batch, self.draw, *how)[1] for batch in batches)
         return Fit.summed(each, ranks, device)
 
     def _views(self, batch: Batch, differentiable: bool) -> Batch:
@@ -125,27 +128,58 @@ class Pass:
     def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Columns]:
         noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
         tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
-        f = tape.outputs if differentiable else tape.outputs.detach()
+        f, each = (x if differentiable else x.detach() for x in (tape.outputs, tape.each))
         self.likelihood.check_targets(f.shape[1], batch.y)
         with torch.set_grad_enabled(differentiable):
             log_likelihoods = weight * self.likelihood.log_prob(f, batch.y).double()
+            if self.unbiased:
+                log_likelihoods += lost_to_noise(self.likelihood, f, each)
             columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
             return log_likelihoods, tape, columns.weighted(weight)
 
 
 def log_likelihoods(
-    model: InvariantModel, likelihood: Likelihood, batch: Batch, draw: Draw, average: Average
+    model: InvariantModel,
+    likelihood: Likelihood,
+    batch: Batch,
+    draw: Draw,
+    average: Average,
+    unbiased: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Outputs averaged over the views of each example, shape (b, c), and log-likelihoods in float64, shape (b,).
 
-    The latter are log p(y | 1/S sum_s f(x_s)), or 1/S sum_s log p(y | f(x_s)).
+    The latter are log p(y | 1/S sum_s f(x_s)), without the bias that noise brings if so wanted, or
+    1/S sum_s log p(y | f(x_s)).
     """
     size = len(batch.index)
     views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
-    outputs = model.average(views, size if average is Average.FUNCTION else len(views))
+    each = model.average(views, len(views))  # (v, c)
+    f = each.unflatten(0, (size, -1)).mean(1)  # (b, c)
+    outputs = f if average is Average.FUNCTION else each
     likelihood.check_targets(outputs.shape[1], batch.y)
-    each = likelihood.log_prob(outputs, batch.y.repeat_interleave(len(outputs) // size, 0)).double()
-    return outputs.unflatten(0, (size, -1)).mean(1), each.unflatten(0, (size, -1)).mean(1)
+    log_probs = likelihood.log_prob(outputs, batch.y.repeat_interleave(len(outputs) // size, 0)).double()
+    per_example = log_probs.unflatten(0, (size, -1)).mean(1)
+    return f, per_example + lost_to_noise(likelihood, f, each) if unbiased else per_example
+
+
+def lost_to_noise(likelihood: Likelihood, f: Tensor, each: Tensor) -> Tensor:
+    """How much the log-likelihood of averaged outputs is too low, on average and to second order, shape (b,).
+
+    For S independent views the average has the covariance V / S, where V is that of a view, so that with the output
+    Hessian Lambda = L L' it is
+
+        tr(Lambda V) / 2S = sum_s |L' (f_s - f)|^2 / (2 S (S - 1)),
+
+    exactly for a Gaussian likelihood.
+
+    Args:
+        likelihood: of the targets.
+        f: averaged outputs, shape (b, c).
+        each: outputs at each view, shape (b s, c).
+    """
+    apart = each.unflatten(0, (len(f), -1)) - f[:, None]  # (b, s, c)
+    samples = apart.shape[1]
+    return (apart @ likelihood.root(f)).square().sum((1, 2)) / (2 * samples * (samples - 1))
 
 
 def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Fit, Structure]:

@@ -8,7 +8,7 @@ from typing import Any
 class PresetName(StrEnum):
     """The presets by name."""
 
-    QUICK = "quick"
+    DEFAULT = "default"
     PAPER = "paper"
 
 
@@ -19,16 +19,20 @@ class Preset:
     Attributes:
         model: the network.
         settings: that differ from `Settings`.
-        most: the most training images that are used unless a subset is asked for; None for all.
     """
 
     model: str
     settings: dict[str, Any]
-    most: int | None = None
 
 
 _PAPER: dict[str, Any] = {"passes": "exact", "noise": "independent", "hyper_lr": 0.05, "burn_in": 10, "hyper_every": 1}
-_MNIST: dict[str, Any] = _PAPER | {"epochs": 1000, "batch_size": 1000, "eta_lr": 0.05, "eta_lr_end": 0.05}
+_MNIST: dict[str, Any] = _PAPER | {
+    "epochs": 1000,
+    "batch_size": 1000,
+    "samples": 31,
+    "eta_lr": 0.05,
+    "eta_lr_end": 0.05,
+}
 _CIFAR: dict[str, Any] = _PAPER | {
     "epochs": 200,
     "batch_size": 250,
@@ -42,8 +46,8 @@ _CIFAR: dict[str, Any] = _PAPER | {
 }
 
 PRESETS: dict[tuple[PresetName, bool], Preset] = {
-    (PresetName.QUICK, False): Preset("mlp", {}),
-    (PresetName.QUICK, True): Preset("cnn", {}),
+    (PresetName.DEFAULT, False): Preset("mlp", {}),
+    (PresetName.DEFAULT, True): Preset("cnn", {}),
     (PresetName.PAPER, False): Preset("mlp", _MNIST),
     (PresetName.PAPER, True): Preset("resnet-8-8", _CIFAR),
 }

@@ -198,7 +198,9 @@ class RunningEvidence:
         log_det = float(self._numbers[_LOG_DET])
         if isnan(log_det):
             return None
-        return Terms(self._late_log_likelihood(), float(self.evidence.log_prior(self.total)), log_det)
+        with torch.no_grad():
+            log_prior = float(self.evidence.log_prior(self.total))
+        return Terms(self._late_log_likelihood(), log_prior, log_det)
 
     def _late_log_likelihood(self) -> float:
         return float(self._numbers[_LOG_LIKELIHOOD] / self._numbers[_LATE_W]) * self.examples

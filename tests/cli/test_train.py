@@ -68,7 +68,7 @@ def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path, monkeypatc
         (["digits", "--generators", "flip"], 2, "no generator 'flip'"),
         (["digits", "--device", "abacus"], 2, "'abacus' cannot be used"),
         (["digits", "--epochs", "0"], 2, "epochs must be a whole number"),
-        (["digits", "--epochs", "3"], 2, "burn-in of 5"),
+        (["digits", "--epochs", "3", "--burn-in", "5"], 2, "burn-in of 5"),
         (["digits", "--method", "fixed"], 2, "all of them are zero"),
         (["digits", "--size", "8"], 2, "Only images in folders are resized"),
         (["digits", "--init", "a,b"], 2, "'a,b' is not a number"),

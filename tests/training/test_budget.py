@@ -12,8 +12,8 @@ from lila.training.budget import _of_step, choose_microbatch, measure
 from lila.training.settings import Resolved
 
 
-def resolved(passes: str = "probed", **settings: Any) -> Resolved:
-    return lila.Settings(passes=passes, **settings).resolved(20)
+def resolved(passes: str = "probed", samples: int = 31, **settings: Any) -> Resolved:
+    return lila.Settings(passes=passes, samples=samples, **settings).resolved(20)
 
 
 def evidence(microbatch: int = 1) -> lila.Evidence:

@@ -1,4 +1,4 @@
-"""Measure what a hyper-step costs in units of an epoch of the weights, and compare with an earlier record.
+"""Measure what a hyper-step costs in epochs of the weights, or a whole run in plain runs, and compare with a record.
 
 Ratios are of times measured in one run; seconds mean little on another machine. Let nothing else run meanwhile.
 """
@@ -15,6 +15,7 @@ from lila.cli.options import takes_path
 
 EXAMPLES = """examples:
   lila bench
+  lila bench --networks none --runs mlp,resnet-8-8
   lila bench --networks none --scaling --width 10000
   lila bench --networks mlp --examples 500 --out before.json
   lila bench --networks mlp --examples 500 --compare before.json"""
@@ -29,10 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--networks", default="mlp,cnn,resnet-8-8", metavar="NAMES", help=networks)
     passes = "which kinds of hyper-steps [exact,probed,sampled]"
     parser.add_argument("--passes", default="exact,probed,sampled", metavar="NAMES", help=passes)
+    runs = "also whole runs that learn while they train, beside plain ones; of mlp,resnet-8-8"
+    parser.add_argument("--runs", metavar="NAMES", help=runs)
+    parser.add_argument("--epochs", type=int, metavar="N", help="of whole runs [mlp 5, resnet-8-8 8]")
     scaling = "also how the cost grows with examples, samples and classes, and the memory with examples"
     parser.add_argument("--scaling", action="store_true", help=scaling)
     parser.add_argument("--width", type=int, metavar="UNITS", help="also the cost of an MLP with so many hidden units")
-    parser.add_argument("--examples", type=int, metavar="N", help="training images [mlp 4000, others 1000]")
+    examples = "training images [mlp 4000, others 1000; of whole runs 60000 and 10000]"
+    parser.add_argument("--examples", type=int, metavar="N", help=examples)
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of which the median is taken [5]")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch [all cores]")
     takes_path(
@@ -46,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila bench`."""
     import torch
 
-    from lila.bench import JOBS, machine, measure, memory, scaling, width
+    from lila.bench import JOBS, RUNS, machine, measure, memory, scaling, whole_run, width
     from lila.choices import check_count, choose
     from lila.errors import ArgumentError
     from lila.memory import keep_heap
     from lila.training.checkpoint import write_json
-    from lila.training.settings import PassesName
+    from lila.training.settings import FULL_PASSES, PassesName
 
     check_count("examples", arguments.examples, optional=True)
     check_count("repeats", arguments.repeats)
@@ -61,6 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     kinds = [choose(PassesName, name.strip(), "kind of passes") for name in arguments.passes.split(",")]
+    if PassesName.RUNNING in kinds:
+        whole = "what learning while training costs is told by a whole run: --runs mlp,resnet-8-8"
+        raise ArgumentError(f"--passes takes {', '.join(FULL_PASSES)}; {whole}.")
+    runs = [name.strip() for name in arguments.runs.split(",")] if arguments.runs else []
+    without = [name for name in runs if name not in RUNS]
+    if without:
+        raise ArgumentError(f"There is no whole run of {without[0]!r} to measure; choose from {', '.join(RUNS)}.")
+    check_count("epochs", arguments.epochs, optional=True)
     names = [] if arguments.networks == "none" else [name.strip() for name in arguments.networks.split(",")]
     unknown = [name for name in names if name not in JOBS]
     if unknown:
@@ -70,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     work: dict[str, Callable[[], dict[str, float]]] = {
         name: partial(measure, JOBS[name], counts[name], arguments.repeats, kinds) for name in names
     }
+    for name in runs:
+        work[f"run of {name}"] = partial(whole_run, name, arguments.examples, arguments.epochs)
     if arguments.scaling:
         work |= {"scaling": partial(scaling, arguments.repeats), "memory": memory}
     if arguments.width is not None:

@@ -3,8 +3,8 @@
 DATA is a name that `lila data list` shows, or a path: a folder of images per class (with or
 without train/ and test/), IDX files, CIFAR-10's binary version, .npz or .npy arrays, or an
 archive of these. The test part is reported on after the last epoch and used for nothing else.
-A preset fills in what is not given: `quick` learns from at most 2,000 images in minutes,
-`paper` has the paper's settings for this kind of image.
+What is not given follows from the number of images. The preset `paper` has the paper's
+settings for this kind of image, with a pass over all images after each epoch.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.memory import keep_heap
+from lila.noise import NoiseName
 from lila.presets import PRESETS, Preset, PresetName
 from lila.prior import PriorStructure
 from lila.runs import RunTask, read_task
@@ -37,7 +38,7 @@ from lila.training.fit import fit, resume
 from lila.training.methods import MethodName
 from lila.training.progress import ProgressName
 from lila.training.run import Run
-from lila.training.settings import OptimiserName, PassesName, Settings
+from lila.training.settings import AveragesName, FinalName, OptimiserName, PassesName, Settings
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -52,6 +53,9 @@ CHOICES: dict[str, Any] = {
     "curvature": CurvatureKind,
     "prior": PriorStructure,
     "passes": PassesName,
+    "noise": NoiseName,
+    "averages": AveragesName,
+    "final_evidence": FinalName,
     "transform": VersionName,
     "scaling": ScalingName,
 }
@@ -61,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila train`."""
     takes_path(parser.add_argument("data", metavar="DATA", help="a name or a path"))
     parser.add_argument("--model", help="a name that `lila models` lists, or package.module:function [by preset]")
-    parser.add_argument("--preset", choices=[name.value for name in PresetName], default="quick", help="[quick]")
+    parser.add_argument("--preset", choices=[name.value for name in PresetName], default="default", help="[default]")
     takes_folder(
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),
         parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]"),
@@ -72,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
     data = parser.add_argument_group("data")
     add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
-    data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [by preset]")
+    data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
     augmentation = parser.add_argument_group("augmentation")
     augmentation.add_argument("--generators", metavar="NAMES", help=f"of {', '.join(g.name for g in AFFINE_2D)} [all]")
     augmentation.add_argument("--padding", choices=[p.value for p in Padding], default="zeros", help="[zeros]")
@@ -123,9 +127,6 @@ def make_task(arguments: argparse.Namespace) -> tuple[Task, Preset]:
     recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
     data = read_source(recipe, arguments.data_dir)
     preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
-    if recipe.subset is None and preset.most is not None and len(data.train) > preset.most:
-        recipe = replace(recipe, subset=preset.most)
-        note(arguments, f"Learning from {preset.most:,} of {len(data.train):,} training images (see --subset).")
     return prepare(data, recipe, workers=arguments.workers), preset
 
 

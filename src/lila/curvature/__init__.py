@@ -11,6 +11,7 @@ from lila.curvature.roots import Columns, CurvatureKind, Roots
 from lila.curvature.rules import Rule, Sharing, register_rule
 from lila.curvature.structure import Structure
 from lila.curvature.tape import Samples, Tape
+from lila.curvature.unbiased import UnbiasedKron
 
 
 class StructureName(StrEnum):
@@ -42,6 +43,7 @@ __all__ = [
     "Structure",
     "StructureName",
     "Tape",
+    "UnbiasedKron",
     "find_layers",
     "record",
     "register_rule",

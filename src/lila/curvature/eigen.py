@@ -13,7 +13,7 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     without them, which is faster, and spares the solver what it is worst at.
     """
     symmetric = (matrix + matrix.mT) / 2
-    alive = symmetric.diagonal(dim1=1, dim2=2).ne(0).any(0)
+    alive = symmetric.ne(0).any(0).any(0)
     if bool(alive.all()):
         return _decomposed(symmetric)
     index = torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])

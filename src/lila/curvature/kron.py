@@ -7,106 +7,52 @@ Per layer and group r, with a and g averaged over samples,
 where M = N T counts the positions. Layers with few weights per group instead sum over positions in the Jacobian j,
 which is exact: then A = N and G = sum_n sum_k j_k j_k', as if they had one position, one input and o d outputs.
 
-With eigenvalues lambda of A / M and mu of G, H + delta I has eigenvalues lambda_i mu_j + delta. The gradients of its
-log-determinant are
-
-    by A    P_A = V diag(c) V' / M,    c_i = sum_j mu_j / (lambda_i mu_j + delta),
-    by G    P_G = U diag(e) U',        e_j = sum_i lambda_i / (lambda_i mu_j + delta).
-
-Indices: r groups, i and j the eigenvalues of the two factors.
+`lila.curvature.kron_block` has the algebra of a layer's two factors; here is what a batch adds to them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from lila.curvature.eigen import eigh
+from lila.curvature.kron_block import Eigen, Factor, KronBlock
 from lila.curvature.layers import Layer
-from lila.curvature.moments import add_second_moment_, bilinear, quadratic
+from lila.curvature.moments import Known, Outer, bilinear
 from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.curvature.tape import Samples, Tape
-from lila.errors import MemoryBudgetError, NumericalError
+from lila.errors import MemoryBudgetError
 from lila.memory import available_bytes, readable_bytes
 from lila.ranks import Ranks
 
-Eigen = tuple[Tensor, Tensor]
-"""Eigenvalues (r, d) and eigenvectors (r, d, d)."""
-
 _EIGEN_OPERATIONS = 20  # by the cube of the side, in operations of a product of matrices that take as long
-_AT_ONCE = 2**20  # eigenvalues whose logarithms are taken at a time
-_COPIES = 6  # of the factors: their sum, a batch's part, eigenvectors, cotangent, and what decomposing takes
+_COPIES = 8  # of the factors: sums, those of all examples, eigenvectors, cotangent, for a checkpoint, while decomposing
 
 
 @dataclass(frozen=True)
-class KronBlock:
-    """The factors of one layer.
+class Contribution:
+    """What a batch adds to one of the factors.
 
     Attributes:
-        layer: the layer.
-        A: sum over positions of a a', shape (r, d, d).
-        G: sum over positions and columns of g g', shape (r, o, o).
-        positions: M, the number of positions summed over, a scalar in float64.
-        known: eigenvalues and eigenvectors of A / M and of G, if somebody has computed them already.
+        position: of the layer.
+        factor: A or G.
+        moment: the sum of outer products that is added.
     """
 
-    layer: Layer
-    A: Tensor
-    G: Tensor
-    positions: Tensor
-    known: tuple[Eigen, Eigen] | None = None
+    position: int
+    factor: Factor
+    moment: Outer | Known
 
-    @cached_property
-    def eigen(self) -> tuple[Eigen, Eigen]:
-        """Eigenvalues and eigenvectors of A / M and of G."""
-        A, G = self.factors
-        return self.known or (self.decompose(A), self.decompose(G))
+    def add_to_(self, total: "Kron") -> None:
+        """Add it to the factor, in place."""
+        self.moment.add_to_(total.blocks[self.position].of(self.factor))
 
-    @property
-    def factors(self) -> tuple[Tensor, Tensor]:
-        """A / M and G, whose Kronecker product is the curvature."""
-        return self.A / self.positions.clamp(min=1), self.G
-
-    def decompose(self, factor: Tensor) -> Eigen:
-        """Eigenvalues and eigenvectors of a factor."""
-        try:
-            return eigh(factor)
-        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
-            raise NumericalError(
-                f"The factors of layer {self.layer.name!r} could not be decomposed, not even in float64: {error} Lower "
-                "the learning rate, or compute in float64."
-            ) from error
-
-    def eigenvalues(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has a single precision delta."""
-        (lam, _), (mu, _) = self.eigen
-        return lam[:, :, None] * mu[:, None, :] + precisions[self.layer.parameter_names[0]]
-
-    def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Sum of the logarithms of `eigenvalues`, in float64 whatever the type of the factors."""
-        (lam, _), (mu, _) = self.eigen
-        value: Tensor = _LogDet.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
-        return value
-
-    def as_matrices(self, rows: Tensor) -> Tensor:
-        """Rows (n, r, o, d) over the layer's weights as matrices whose rows G acts on and whose columns A acts on."""
-        return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
-
-    def cotangent(self, precisions: Mapping[str, Tensor]) -> "KronBlock":
-        """P_A and P_G."""
-        (lam, V), (mu, U) = self.eigen
-        inverse = self.eigenvalues(precisions).reciprocal()  # (r, i, j)
-        c = torch.einsum("rj,rij->ri", mu, inverse)
-        e = torch.einsum("ri,rij->rj", lam, inverse)
-        P_A = (V * c[:, None, :]) @ V.mT / self.positions.clamp(min=1)
-        P_G = (U * e[:, None, :]) @ U.mT
-        return KronBlock(self.layer, P_A, P_G, torch.zeros_like(self.positions))
+    def along(self, cotangent: "Kron") -> Tensor:
+        """Its inner product with the cotangent of the factor, differentiable."""
+        return self.moment.along(cotangent.blocks[self.position].of(self.factor))
 
 
 @dataclass(frozen=True)
@@ -141,44 +87,101 @@ class Kron(Structure):
         return cls(tuple(blocks))
 
     def plus_(self, tape: Tape, columns: Columns) -> Self:
-        inputs = tape.inputs()
-        for block, a in zip(self.blocks, _factor_inputs(tape, inputs), strict=True):
-            add_second_moment_(block.A, a)
-            block.positions.add_(a.shape[0] * a.shape[1])
-        G = [block.G for block in self.blocks]
-        if tape.head is not None:  # its g are the columns
-            G.pop(tape.head).add_(columns.moment())
-        for chunk in _gradients(tape.body(), columns):
-            for G_layer, g in zip(G, chunk, strict=True):
-                add_second_moment_(G_layer, g)
+        self._count_(tape)
+        for contribution in self._contributions(tape, columns):
+            contribution.add_to_(self)
         return type(self)(tuple(replace(block, known=None) for block in self.blocks))
 
     def along(self, tape: Tape, columns: Columns) -> Tensor:
         """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
-        vectors = _factor_inputs(tape, tape.inputs())
-        products = [quadratic(a, block.A) for block, a in zip(self.blocks, vectors, strict=True)]
-        P = [block.G for block in self.blocks]
-        if tape.head is not None:
-            products.append((P.pop(tape.head)[0] * columns.moment()).sum())
-        return torch.stack([*products, *_products(tape.body(), columns, P)]).sum()
+        if not _rows_are_cheaper(tape, columns):
+            return torch.stack([part.along(self) for part in self._contributions(tape, columns)]).sum()
+        at_hand = [*self._of_inputs(tape), *_of_head(tape, columns)]
+        return torch.stack([*(part.along(self) for part in at_hand), *self._along_rows(tape, columns)]).sum()
 
     def along_and_add_(self, tape: Tape, columns: Columns, total: Self) -> Tensor:
         """Each vector is pulled back once, for its quadratic form and for its second moment."""
+        total._count_(tape)
         products = []
-        for mine, sum_, a in zip(self.blocks, total.blocks, _factor_inputs(tape, tape.inputs()), strict=True):
-            add_second_moment_(sum_.A, a.detach())
-            sum_.positions.add_(a.shape[0] * a.shape[1])
-            products.append(quadratic(a, mine.A))
-        P, G = [block.G for block in self.blocks], [block.G for block in total.blocks]
-        if tape.head is not None:
-            moment = columns.moment()
-            G.pop(tape.head).add_(moment.detach())
-            products.append((P.pop(tape.head)[0] * moment).sum())
-        for chunk in _gradients(tape.body(), columns):
-            for P_layer, G_layer, g in zip(P, G, chunk, strict=True):
-                add_second_moment_(G_layer, g.detach())
-                products.append(quadratic(g, P_layer))
+        for contribution in self._contributions(tape, columns):
+            with torch.no_grad():
+                contribution.add_to_(total)
+            products.append(contribution.along(self))
         return torch.stack(products).sum()
+
+    @classmethod
+    def _input_moment(cls, tape: Tape, position: int, a: Tensor) -> Sequence[Outer]:
+        """What the inputs a (b, t, r, d) of the layer at a position add to A; a 1 per example where G does the rest."""
+        layer = tape.layers[position]
+        return [Outer(a.new_ones(len(a), 1, layer.shape[0], 1) if is_reduced(layer) else a)]
+
+    @classmethod
+    def _output_moment(cls, tape: Tape, position: int, a: Tensor, g: Tensor) -> Sequence[Outer]:
+        """What a column's g (b, t, r, o) add to G; the Jacobian does if it is summed over positions."""
+        return [Outer(jacobian(g, a).flatten(2).unsqueeze(1) if is_reduced(tape.layers[position]) else g)]
+
+    def _count_(self, tape: Tape) -> None:
+        """Add the positions of a batch to M, in place. Samples that the tape keeps as positions are not counted."""
+        batch = len(tape.outputs)
+        samples = tape.views // batch if tape.samples is Samples.POSITIONS else 1
+        for block, uses in zip(self.blocks, tape.uses, strict=True):
+            positions = 1 if is_reduced(block.layer) else sum(a.shape[1] for a in uses) // samples
+            block.positions.add_(batch * positions)
+
+    def _contributions(self, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """What a batch adds to the factors of all layers, part by part."""
+        yield from self._of_inputs(tape)
+        yield from _of_head(tape, columns)
+        yield from self._of_columns(tape, columns)
+
+    def _of_inputs(self, tape: Tape) -> Iterator[Contribution]:
+        """sum_t a a', for A of each layer."""
+        for position, a in enumerate(tape.inputs()):
+            for outer in self._input_moment(tape, position, a):
+                yield Contribution(position, Factor.A, outer)
+
+    def _of_columns(self, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """sum_t sum_k g_k g_k', for G of each layer but the head.
+
+        A few columns are taken at a time: one large product is faster than many small ones.
+        """
+        inputs, body = tape.inputs(), tape.body()
+        if not body.layers:
+            return
+        for chunk in columns.u.split(_at_once(tape), dim=1):
+            by_column = [list(self._of_column(tape, inputs, body.pull(column))) for column in chunk.unbind(1)]
+            for parts in zip(*by_column, strict=True):
+                position, outer = parts[0]
+                if len(parts) > 1:
+                    outer = replace(outer, x=torch.cat([outer.x for _, outer in parts], dim=1))  # (b, k t, r, o)
+                yield Contribution(position, Factor.G, outer)
+
+    def _of_column(
+        self, tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]
+    ) -> Iterator[tuple[int, Outer]]:
+        """sum_t g g' of a single column, with the position of the layer; gradients are those of all but the head."""
+        body = [position for position in range(len(tape.layers)) if position != tape.head]
+        for position, g in zip(body, gradients, strict=True):
+            for outer in self._output_moment(tape, position, inputs[position], g):
+                yield position, outer
+
+    def _along_rows(self, tape: Tape, columns: Columns) -> Iterator[Tensor]:
+        """The terms of sum_k g_k' P g_k, over all layers but the head, if J is constant.
+
+        With g_k = J' u_k it is <J P J', sum_k u_k u_k'>, and only the second factor depends on the outputs: a row of J
+        then costs less than a pull for each column and a push for its gradient.
+        """
+        inputs, body, D = tape.inputs(), tape.body(), columns.directions()
+        rows = [
+            list(self._of_column(tape, inputs, body.gradients(d.expand_as(tape.outputs), create_graph=False)))
+            for d in D.mT
+        ]
+        u = columns.u @ D  # (b, k, d)
+        hessians = u.mT @ u  # (b, d, d), in the directions
+        for parts in zip(*rows, strict=True):
+            position, outer = parts[0]
+            x = torch.stack([outer.x for _, outer in parts], dim=1)  # (b, d, t, r, o)
+            yield outer.weight * (bilinear(x, self.blocks[position].G) * hessians).sum()
 
     def over(self) -> tuple[Layer, ...]:
         return tuple(block.layer for block in self.blocks)
@@ -256,33 +259,10 @@ class Kron(Structure):
         return named
 
 
-class _LogDet(torch.autograd.Function):
-    """sum_ij log(lambda_i mu_j + delta) and its derivative in delta, sum_ij 1 / (lambda_i mu_j + delta).
-
-    Both are summed in float64 over a few i at a time: there are as many terms as weights, and the number of weights
-    that the data determine is a small difference of large sums.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
-        value, slope = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
-        for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
-            eigenvalues = few[:, :, None] * mu.double()[:, None, :] + delta.double()
-            value += eigenvalues.log().sum()
-            slope += eigenvalues.reciprocal_().sum()
-        ctx.slope, ctx.dtype = slope, delta.dtype
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, (gradient * ctx.slope).to(ctx.dtype)
-
-
 def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
     """Groups, and the sides of G and A."""
     groups, outputs, inputs = layer.shape
-    return (groups, outputs * inputs, 1) if layer.rule.sharing is Sharing.REDUCE else (groups, outputs, inputs)
+    return (groups, outputs * inputs, 1) if is_reduced(layer) else (groups, outputs, inputs)
 
 
 def _shared_out(costs: Sequence[float], count: int) -> list[int]:
@@ -294,59 +274,26 @@ def _shared_out(costs: Sequence[float], count: int) -> list[int]:
     return owners
 
 
-def _factor_inputs(tape: Tape, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Per layer, the inputs a at all positions, (b, t, r, d); a single one per example where G does the rest."""
-    return [
-        a.new_ones(len(a), 1, layer.shape[0], 1) if layer.rule.sharing is Sharing.REDUCE else a
-        for layer, a in zip(tape.layers, inputs, strict=True)
-    ]
+def is_reduced(layer: Layer) -> bool:
+    """Whether the sum over positions is done in the Jacobian."""
+    return layer.rule.sharing is Sharing.REDUCE
 
 
-def _gradients(tape: Tape, columns: Columns) -> Iterator[list[Tensor]]:
-    """For a few columns at a time, the vectors of each layer that make up G, (b, k t, r, o).
-
-    One large product is faster than many small ones.
-    """
-    if not tape.layers:
-        return
-    inputs = tape.inputs()
-    for chunk in columns.u.split(_at_once(tape), dim=1):
-        by_column = [_factor_gradients(tape, inputs, tape.pull(column)) for column in chunk.unbind(1)]
-        yield [
-            torch.cat(of_layer, dim=1) if len(of_layer) > 1 else of_layer[0]
-            for of_layer in zip(*by_column, strict=True)
-        ]
-
-
-def _products(tape: Tape, columns: Columns, P: Sequence[Tensor]) -> Iterator[Tensor]:
-    """The terms of sum_k g_k' P g_k, over all layers.
-
-    If J is constant, with g_k = J' u_k it is <J P J', sum_k u_k u_k'>, and only the second factor depends on the
-    outputs: a row of J then costs less than a pull for each column and a push for its gradient.
-    """
-    count, outputs = columns.u.shape[1:]
-    if not tape.linear or outputs > 2 * min(count, _at_once(tape)):
-        for chunk in _gradients(tape, columns):
-            yield from (quadratic(g, P_layer) for g, P_layer in zip(chunk, P, strict=True))
-        return
-    inputs, D = tape.inputs(), columns.directions()
-    rows = [
-        _factor_gradients(tape, inputs, tape.gradients(d.expand_as(tape.outputs), create_graph=False)) for d in D.mT
-    ]
-    u = columns.u @ D  # (b, k, d)
-    hessians = u.mT @ u  # (b, d, d), in the directions
-    for of_layer, P_layer in zip(zip(*rows, strict=True), P, strict=True):
-        yield (bilinear(torch.stack(of_layer, dim=1), P_layer) * hessians).sum()
+def _of_head(tape: Tape, columns: Columns) -> Iterator[Contribution]:
+    """sum_k g_k g_k' of the head, if there is one: its g are the columns."""
+    if tape.head is not None:
+        yield Contribution(tape.head, Factor.G, Known(columns.moment()))
 
 
 def _at_once(tape: Tape) -> int:
-    """Columns at a time: as many averaged gradients as there are samples take about the memory of the activations."""
-    return max(tape.views // len(tape.outputs), 1)
+    """Columns at a time: as many averaged gradients as there are samples take about the memory of the activations.
+
+    One does, if they are not averaged.
+    """
+    return max(tape.views // len(tape.outputs), 1) if tape.samples is Samples.AVERAGED else 1
 
 
-def _factor_gradients(tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Per layer, a column's vectors that make up G, (b, t, r, o): g, or the Jacobian if it is summed over positions."""
-    return [
-        jacobian(g, a).flatten(2).unsqueeze(1) if layer.rule.sharing is Sharing.REDUCE else g
-        for layer, a, g in zip(tape.layers, inputs, gradients, strict=True)
-    ]
+def _rows_are_cheaper(tape: Tape, columns: Columns) -> bool:
+    """Whether J is constant, and has few enough rows."""
+    count, outputs = columns.u.shape[1:]
+    return tape.linear and outputs <= 2 * min(count, _at_once(tape))

@@ -6,6 +6,7 @@ convolution leaves them. Either is multiplied as it lies: a transposed copy woul
 Indices: b examples, t positions (and columns of the output Hessian's root), r groups, i entries of a vector.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,14 +14,54 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def add_second_moment_(total: Tensor, x: Tensor) -> None:
-    """Add sum_b sum_t x x' of vectors x (b, t, r, i) to a total (r, i, i), in place: its size may be that of many x."""
+@dataclass(frozen=True)
+class Outer:
+    """The sum w sum_b sum_t x x' of outer products.
+
+    Attributes:
+        x: the vectors, shape (b, t, r, i).
+        weight: w.
+    """
+
+    x: Tensor
+    weight: float = 1.0
+
+    def add_to_(self, total: Tensor) -> None:
+        """Add it to a total (r, i, i), in place."""
+        add_second_moment_(total, self.x, self.weight)
+
+    def along(self, P: Tensor) -> Tensor:
+        """Its inner product with a symmetric P (r, i, i), differentiable in x."""
+        return self.weight * quadratic(self.x, P)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A sum of outer products whose value is known.
+
+    Attributes:
+        value: shape (r, i, i), or (i, i) if there is one group.
+    """
+
+    value: Tensor
+
+    def add_to_(self, total: Tensor) -> None:
+        """Add it to a total (r, i, i), in place."""
+        total += self.value
+
+    def along(self, P: Tensor) -> Tensor:
+        """Its inner product with a symmetric P (r, i, i), differentiable in the value."""
+        return (P * self.value).sum()
+
+
+def add_second_moment_(total: Tensor, x: Tensor, weight: float = 1.0) -> None:
+    """Add w sum_b sum_t x x' of vectors x (b, t, r, i) to a total (r, i, i), in place: it may be larger than all x."""
     if _are_columns(x):
         columns = _as_columns(x)
-        total += (columns @ columns.mT).sum(0)
+        total.add_((columns @ columns.mT).sum(0), alpha=weight)
     else:
         rows = _as_rows(x)
-        total.baddbmm_(rows.mT, rows)
+        total.baddbmm_(rows.mT, rows, alpha=weight)
 
 
 def quadratic(x: Tensor, P: Tensor) -> Tensor:

@@ -52,6 +52,7 @@ def record(
             hook.remove()
     return Tape(
         outputs=outputs,
+        each=recorder.returned,
         layers=recorder.layers,
         uses=tuple(map(tuple, recorder.uses)),
         edges=merged(recorder.edges, recorder.shifts, outputs),

@@ -36,6 +36,7 @@ class Tape:
 
     Attributes:
         outputs: f_hat, shape (b, c), with a graph to the layers' outputs.
+        each: f at each view, shape (v, c), with the same graph.
         layers: the layers recorded.
         uses: per layer, the inputs a of each of its uses, shape (b, t, r, d).
         edges: per layer, where the output of each of its uses enters the graph, or one with the same gradient.
@@ -48,6 +49,7 @@ class Tape:
     """
 
     outputs: Tensor
+    each: Tensor
     layers: tuple[Layer, ...]
     uses: tuple[tuple[Tensor, ...], ...]
     edges: tuple[tuple[GradientEdge, ...], ...]

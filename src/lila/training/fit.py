@@ -35,7 +35,7 @@ from lila.training.methods import By
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
-from lila.training.settings import FinalName, PassesName, Resolved, Settings
+from lila.training.settings import AveragesName, FinalName, PassesName, Resolved, Settings
 from lila.training.state import State
 from lila.training.steps import hyper_step, hyperparameters, train_epoch
 
@@ -198,6 +198,7 @@ def _evidence(state: State, settings: Resolved, data: Data, ranks: Ranks = ALONE
         settings.how.layers,
         settings.how.average,
         ranks,
+        unbiased=settings.averages == AveragesName.UNBIASED,
     )
 
 
@@ -207,12 +208,12 @@ def _hyper_optimiser(state: State, settings: Resolved, data: Data, ranks: Ranks)
     if not all(learned):
         return None
     examples = Examples(data, next(state.model.parameters()).device)
-    batches = ceil(len(examples) / settings.batch_size)
+    few, batches = next(examples.batches(2)), ceil(len(examples) / settings.batch_size)
     return HyperOptimiser(
         _evidence(state, settings, data, ranks),
         len(examples),
         settings.epochs * batches,
-        next(examples.batches(2)),
+        (few.x, few.y),
         batch_size=settings.batch_size,
         hyper_batch=settings.hyper_batch,
         every=settings.hyper_every,

@@ -25,7 +25,7 @@ _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoc
 _FORGET = (
     0.5  # of what was seen so far, the part that the running average is worth at most: early factors are of no use
 )
-_VIEWS = 2.0  # of each example of an epoch in hyper-steps: as many as in steps of the weights
+_VIEWS = 1.0  # of each example of an epoch in hyper-steps: half as many as in steps of the weights
 _ENOUGH_STEPS = 300  # hyper-steps of a run: with few batches in all, they come more often
 _LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
 _LEAST_DECOMPOSITIONS = 12  # of a run, which come before the others when it is short
@@ -48,7 +48,7 @@ class HyperOptimiser:
             probe is enough.
         examples: N, the number of training examples.
         steps: how often `step` will be called: the number of batches of the whole run.
-        few: some examples, on which the network is audited once.
+        few: inputs and targets of two or more examples, on which the network is audited once.
         batch_size: examples of a batch of the weights.
         hyper_batch: examples of a batch that a hyper-step uses.
         every: batches from one hyper-step to the next; by the number of examples, views and batches if None.
@@ -67,7 +67,7 @@ class HyperOptimiser:
         evidence: Evidence,
         examples: int,
         steps: int,
-        few: Batch,
+        few: tuple[Tensor, Tensor],
         *,
         batch_size: int,
         hyper_batch: int = 32,
@@ -82,7 +82,8 @@ class HyperOptimiser:
     ) -> None:
         for name, value in (("examples", examples), ("steps", steps), ("hyper_batch", hyper_batch)):
             check_count(name, value)
-        self.running = RunningEvidence(evidence, examples, few)
+        check_count("every", every, optional=True)
+        self.running = RunningEvidence(evidence, examples, Batch(torch.arange(len(few[0])), *few))
         self.steps, self.hyper_batch, self.burn_in, self.seed = steps, hyper_batch, burn_in, seed
         self.every = every or interval(steps, batch_size, hyper_batch, evidence.model.samples)
         self.window = min(examples, _MOST_WINDOW)
@@ -131,10 +132,8 @@ class HyperOptimiser:
         if not due:
             return False
         chosen = torch.arange(0, whole or len(x), max((whole or len(x)) // self.hyper_batch, 1))[: self.hyper_batch]
-        mine = chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset
-        mine = mine.to(x.device)
-        batch = Batch(torch.arange(len(x), device=x.device)[mine] if index is None else index[mine], x[mine], y[mine])
-        self._hyper_step(batch, len(chosen))
+        mine = (chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset).to(x.device)
+        self._hyper_step(Batch(mine if index is None else index[mine], x[mine], y[mine]), len(chosen))
         return True
 
     def _hyper_step(self, batch: Batch, count: int) -> None:
@@ -224,7 +223,7 @@ class HyperOptimiser:
 
 
 def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
-    """Batches from one hyper-step to the next, such that each example of an epoch has two views in hyper-steps.
+    """Batches from one hyper-step to the next, such that there is a view of a hyper-step for each example.
 
     If that would make too few hyper-steps in the whole run, they come more often.
     """

@@ -53,7 +53,17 @@ _WHILE_TRAINING: dict[str, Any] = {"weight_samples": 2, "hyper_lr": 0.02, "eta_l
 """The same, where hyper-steps come while the weights are trained; the rest follows from the number of examples."""
 
 
-_RESOLVED = ("epochs", "batch_size", "weight_samples", "hyper_lr", "eta_lr", "eta_lr_end")
+_SAMPLES = {NoiseName.STRATIFIED: 16, NoiseName.INDEPENDENT: 31}
+_RESOLVED = ("epochs", "batch_size", "samples", "weight_samples", "hyper_lr", "eta_lr", "eta_lr_end")
+
+
+class AveragesName(StrEnum):
+    """How averages over the views of an example enter the evidence."""
+
+    PLAIN = "plain"
+    """As they are. Few views then make the curvature too large and the log-likelihood too small."""
+    UNBIASED = "unbiased"
+    """With what their variance adds taken off."""
 
 
 class FinalName(StrEnum):
@@ -80,10 +90,13 @@ class Settings:
         method: "lila" or what it is compared with: see `lila.training.methods`.
         epochs: passes over the data; None for 3,000 batches, but between 10 and 100 epochs.
         batch_size: examples per step of the weights; None for a twentieth of them, but between 25 and 250.
-        samples: S, transformations per example in the evidence and in predictions.
+        samples: S, transformations per example in the evidence and in predictions; None is 16 if they are stratified,
+            and the paper's 31 if they are independent.
         weight_samples: transformations per example in a step of the weights; None is 2 for "running" passes, and S for
             others.
         noise: how the transformations of one example are drawn: "stratified" or, as in the paper, "independent".
+        averages: how averages over the transformations enter the evidence: "plain", as in the paper, or "unbiased",
+            which takes off what few of them add. The latter needs independent noise and Kronecker factors.
         optimiser: of the weights: "adam" or "sgd".
         lr: first learning rate of the weights; it decays by a cosine.
         lr_end: last learning rate of the weights.
@@ -95,7 +108,7 @@ class Settings:
         burn_in: epochs before the ranges move; None for when the network explains half of the targets' variation
             ("running" passes), or 10.
         hyper_every: epochs, or batches with "running" passes, from one hyper-step to the next; None is 1 epoch, or as
-            many batches as make two views per example and epoch.
+            many batches as make one view of a hyper-step per example.
         hyper_batch: examples in a hyper-step of "running" passes.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" or "ef".
@@ -123,9 +136,10 @@ class Settings:
     method: str = "lila"
     epochs: int | None = None
     batch_size: int | None = None
-    samples: int = 31
+    samples: int | None = None
     weight_samples: int | None = None
     noise: str = "stratified"
+    averages: str = "plain"
     optimiser: str = "adam"
     lr: float = 0.005
     lr_end: float = 0.0001
@@ -157,15 +171,17 @@ class Settings:
         choose(OptimiserName, self.optimiser, "optimiser")
         choose(PassesName, self.passes, "kind of passes")
         choose(NoiseName, self.noise, "kind of noise")
+        choose(AveragesName, self.averages, "kind of averages")
         choose(StructureName, self.structure, "curvature structure")
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
         choose(FinalName, self.final_evidence, "way to find the final evidence")
-        for name in ("samples", "hyper_batch", "checkpoint_every"):
+        for name in ("hyper_batch", "checkpoint_every"):
             check_count(name, getattr(self, name))
         for name in (
             "epochs",
             "batch_size",
+            "samples",
             "weight_samples",
             "hyper_every",
             "probes",
@@ -196,12 +212,14 @@ class Settings:
 
         `burn_in` and `hyper_every` stay None for "running" passes: they follow from how training goes.
         """
+        samples = self.samples or _SAMPLES[NoiseName(self.noise)]
         if self.passes == PassesName.RUNNING:
             batch = self.batch_size or min(max(examples // _BATCHES, _LEAST_BATCH), _MOST_BATCH, examples)
             epochs = min(max(ceil(_STEPS / ceil(examples / batch)), _LEAST_EPOCHS), _MOST_EPOCHS)
             defaults = _WHILE_TRAINING | {"batch_size": batch, "epochs": epochs}
         else:
-            defaults = _AFTER_EPOCHS | {"weight_samples": self.samples}
+            defaults = _AFTER_EPOCHS | {"weight_samples": samples}
+        defaults |= {"samples": samples}
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return Resolved(**(given | {name: value for name, value in defaults.items() if given[name] is None}))
 
@@ -242,6 +260,7 @@ class Resolved(Settings):
 
     epochs: int
     batch_size: int
+    samples: int
     weight_samples: int
     hyper_lr: float
     eta_lr: float

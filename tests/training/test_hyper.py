@@ -1,0 +1,172 @@
+"""Hyper-steps while the weights are trained: their schedule, their state, and a loop of one's own around them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_fit import data, network
+from torch import Tensor, nn
+
+import lila
+from lila.training.hyper import interval
+
+LIKELIHOOD = lila.Categorical()
+
+
+def optimiser(
+    net: nn.Module, model: lila.InvariantModel, steps: int = 12, structure: str = "kron", **changes: Any
+) -> tuple[lila.HyperOptimiser, lila.GaussianPrior]:
+    prior = lila.GaussianPrior(net)
+    x, y = data()
+    evidence = lila.Evidence(model, LIKELIHOOD, prior, structure, gradient_probes=1, microbatch=5)
+    settings: dict[str, Any] = {"batch_size": 8, "burn_in": 3, **changes}
+    return lila.HyperOptimiser(evidence, 20, steps, (x[:2], y[:2]), **settings), prior
+
+
+def train(
+    net: nn.Module, model: lila.InvariantModel, hyper: lila.HyperOptimiser, prior: lila.GaussianPrior, steps: range
+) -> None:
+    """A plain loop: SGD on batches of eight, and a hyper-step after each."""
+    x, y = data()
+    weights = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in steps:
+        index = (torch.arange(8) + 8 * step) % 20
+        weights.zero_grad()
+        noise = model.draw(lila.Draw(1, 2 * step), index, x.dtype)
+        loss = -LIKELIHOOD.log_prob(model(x[index], noise), y[index]).mean()
+        loss = loss - prior.log_prob(dict(net.named_parameters())) / 20
+        loss.backward()
+        weights.step()
+        hyper.step(x[index], y[index], index)
+
+
+def everything(model: lila.InvariantModel, prior: lila.GaussianPrior) -> list[Tensor]:
+    return [p.detach().clone() for module in (model, prior) for p in module.parameters()]
+
+
+def test_a_loop_of_ones_own_learns_ranges_and_precisions() -> None:
+    net = network()
+    model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+    hyper, prior = optimiser(net, model)
+    assert not any(p.requires_grad for p in [*model.augmentation.parameters(), *prior.parameters()])
+    train(net, model, hyper, prior, range(12))
+    assert hyper.hyper_steps == 12
+    assert all(value != 0 for value in model.augmentation.ranges.values())
+    assert all(abs(p.item()) > 1e-3 for p in prior.parameters())
+    assert all(p.grad is None for p in model.augmentation.parameters())
+    assert hyper.estimate().standard_error > 0
+    hyper.release()
+    assert all(p.requires_grad for p in [*model.augmentation.parameters(), *prior.parameters()])
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+@pytest.mark.parametrize("stop", [1, 5, 11])
+def test_its_state_dict_is_all_it_takes_to_go_on(stop: int, structure: str) -> None:
+    def made() -> tuple[nn.Module, lila.InvariantModel, lila.HyperOptimiser, lila.GaussianPrior]:
+        net = network()
+        model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+        return net, model, *optimiser(net, model, structure=structure)
+
+    whole = made()
+    train(*whole, range(12))
+    first = made()
+    train(*first, range(stop))
+    saved = {name: tensor.clone() for name, tensor in first[2].state_dict().items()}
+    second = made()
+    for old, new in zip((*first[:2], first[3]), (*second[:2], second[3]), strict=True):
+        new.load_state_dict(old.state_dict())
+    second[2].load_state_dict(saved)
+    train(*second, range(stop, 12))
+    for found, expected in zip(everything(second[1], second[3]), everything(whole[1], whole[3]), strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_the_state_of_something_else_is_refused() -> None:
+    net = network()
+    hyper, _ = optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4))
+    with pytest.raises(lila.ArgumentError, match="not the state of a HyperOptimiser of such a network"):
+        hyper.load_state_dict({"counts": torch.zeros(3)})
+
+
+def test_ranges_move_after_the_burn_in_and_precisions_before() -> None:
+    net = network()
+    model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+    hyper, prior = optimiser(net, model, steps=40, burn_in=20)
+    start = [p.item() for p in prior.parameters()]
+    train(net, model, hyper, prior, range(20))
+    assert not any(model.augmentation.ranges.values())
+    assert [p.item() for p in prior.parameters()] != start
+    train(net, model, hyper, prior, range(20, 22))
+    assert all(model.augmentation.ranges.values())
+
+
+def test_ranges_wait_until_the_network_explains_the_data() -> None:
+    """Of labels that are mere noise nothing is explained, so that they wait for three eighths of the run."""
+    net = network()
+    model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+    hyper, prior = optimiser(net, model, steps=40, burn_in=None)
+    unexplained = hyper.running.unexplained
+    assert unexplained is None
+    train(net, model, hyper, prior, range(14))
+    assert (hyper.running.unexplained or 0) > 0.75
+    assert not any(model.augmentation.ranges.values())
+    train(net, model, hyper, prior, range(14, 16))
+    assert all(model.augmentation.ranges.values())
+
+    x = torch.cat([data()[0], torch.zeros(20, 1, 6, 6)])
+    y = torch.tensor([0] * 20 + [1] * 20)
+    run = lila.fit(network(), (x, y), lila.Affine2d(), epochs=20, lr=0.1, batch_size=10, samples=4, progress="silent")
+    moved = [any(record["ranges"].values()) for record in run.history]
+    assert moved[3]  # what is easy to tell apart is told apart at once
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch", "hyper_batch", "samples", "expected"),
+    [
+        (3_000, 250, 32, 16, 2),  # 512 views for 500 examples
+        (3_000, 250, 32, 31, 4),
+        (720, 250, 32, 31, 2),  # 300 hyper-steps of a short run
+        (100, 250, 32, 31, 1),
+        (100_000, 25, 32, 16, 20),
+        (100_000, 1000, 8, 2, 1),
+    ],
+)
+def test_the_interval_follows_from_the_views(
+    steps: int, batch: int, hyper_batch: int, samples: int, expected: int
+) -> None:
+    assert interval(steps, batch, hyper_batch, samples) == expected
+
+
+def test_what_is_not_given_follows_from_the_number_of_examples() -> None:
+    found = {n: lila.Settings().resolved(n) for n in (10, 400, 1_000, 60_000)}
+    assert {n: s.batch_size for n, s in found.items()} == {10: 10, 400: 25, 1_000: 50, 60_000: 250}
+    assert {n: s.epochs for n, s in found.items()} == {10: 100, 400: 100, 1_000: 100, 60_000: 13}
+    assert all((s.samples, s.weight_samples) == (16, 2) for s in found.values())
+    paper = lila.Settings(passes="exact", noise="independent").resolved(1_000)
+    assert (paper.epochs, paper.batch_size, paper.samples, paper.weight_samples) == (100, 1000, 31, 31)
+    assert (paper.burn_in, paper.hyper_every) == (10, 1)
+    given = lila.Settings(epochs=7, batch_size=9, samples=3, weight_samples=1, eta_lr=0.5).resolved(400)
+    assert (given.epochs, given.batch_size, given.samples, given.weight_samples, given.eta_lr) == (7, 9, 3, 1, 0.5)
+
+
+def test_the_final_evidence_is_exact_on_request_and_close_otherwise() -> None:
+    settings: dict[str, Any] = {"epochs": 30, "batch_size": 20, "samples": 4, "burn_in": 3, "progress": "silent"}
+    runs = [
+        lila.fit(network(), data(200), lila.Affine2d(), final_evidence=f, **settings) for f in ("estimate", "exact")
+    ]
+    estimate, exact = (run.evidence for run in runs)
+    assert exact.standard_error == 0
+    assert abs(estimate.value - exact.value) < max(4 * estimate.standard_error, 0.02 * abs(exact.value))
+    draw = lila.Draw(0, 2 * 30)
+    again = lila.Evidence(runs[1].model, runs[1].likelihood, runs[1].prior).estimate(data(200), draw)
+    assert exact.terms() == pytest.approx(again.terms())
+
+
+@pytest.mark.parametrize("method", ["augerino", "non-invariant", "fixed-loss"])
+def test_other_methods_have_a_final_evidence_too(method: str, tmp_path: Path) -> None:
+    augmentation = lila.Affine2d(init=0.1)
+    run = lila.fit(network(), data(), augmentation, method=method, epochs=4, samples=3, burn_in=1, progress="silent")
+    run.save(tmp_path / "run")
+    assert lila.load(tmp_path / "run").evidence.terms() == run.evidence.terms()
+    assert lila.load(tmp_path / "run").evidence.standard_error == run.evidence.standard_error
