@@ -4,8 +4,9 @@ lila learns the range of the rotations in one run. Its accuracy by cross-validat
 other folds, with the learned range held fixed) is what the search has to reach: Optuna proposes ranges, each is trained
 and scored on the same folds, and the search ends with the first that is at least as good, or after `--trials`. How soon
 it comes is a matter of luck, so the search is repeated with other seeds of its sampler. Both end with a network trained
-on all the data. The test images are looked at once, at the end. Of the search only the seconds of its epochs are
-counted, none of the evidence that `fit` computes beside them; of lila everything.
+on all the data, with as many views per image in a step of the weights. The test images are looked at once, at the end.
+Of the search only the seconds of its epochs are counted, none of the evidence that `fit` computes beside them; of lila
+everything.
 
     make bench-others
 """
@@ -33,8 +34,9 @@ def train(task: lila.Task, data: Data, test: Data, angle: float | None, settings
     torch.manual_seed(settings["seed"])
     net = lila.make_model("mlp", task.shape, len(task.classes))
     augmentation = lila.Affine2d(["rotation"], init=0.0 if angle is None else angle)
-    if angle is not None:  # no hyper-steps: a range and the weights are all there is
-        settings = settings | {"method": "fixed", "burn_in": settings["epochs"]}
+    if angle is not None:  # no hyper-steps: a range and the weights are all there is, which train as lila's do
+        weights = {"weight_samples": 2, "batch_size": settings["batch_size"]}
+        settings = settings | weights | {"method": "fixed", "passes": "probed", "burn_in": settings["epochs"]}
     return lila.fit(net, data, augmentation, test=test, progress="silent", microbatch=50, **settings)
 
 
@@ -77,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subset", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--batch-size", type=int, default=30)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--searches", type=int, default=5, help="with as many seeds of the sampler")
@@ -89,7 +92,7 @@ def main() -> None:
     assert isinstance(task.train, tuple)
     assert isinstance(task.test, tuple)
     data, test = task.train, task.test
-    settings = {"epochs": arguments.epochs, "batch_size": 100, "eta_lr": 0.1, "burn_in": 5, "seed": arguments.seed}
+    settings = {"epochs": arguments.epochs, "batch_size": arguments.batch_size, "seed": arguments.seed}
 
     check(task, data, test, settings)
     start = time.perf_counter()

@@ -35,8 +35,19 @@ def test_bench_measures_and_compares_with_an_earlier_record(lila: Lila, tmp_path
     assert "was measured with threads = 77, not" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_whole_run_is_measured_beside_a_plain_one(lila: Lila) -> None:
+    done = lila("bench", "--networks", "none", "--runs", "mlp", "--examples", 1500, "--epochs", 8, "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["results"].values()
+    parts = sum(value for name, value in found.items() if name.startswith("of it"))
+    assert 1 < parts < found["run / plain run"]
+
+
 def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None:
     assert "no benchmark of 'gpt'" in lila("bench", "--networks", "gpt").stderr
+    assert "no whole run of 'gpt'" in lila("bench", "--runs", "gpt").stderr
+    assert "told by a whole run" in lila("bench", "--passes", "running").stderr
     assert "'lagged'" in lila("bench", "--networks", "mlp", "--passes", "probed,lagged").stderr
     (tmp_path / "other.json").write_text("[]")
     done = lila("bench", "--networks", "mlp", "--compare", tmp_path / "other.json")

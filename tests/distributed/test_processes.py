@@ -44,6 +44,8 @@ CASES: dict[str, dict[str, Any]] = {
     "kron": {},
     "streamed, batches smaller than the group": {"stream": True, "settings": {"batch_size": 3}},
     "diag": {"settings": {"structure": "diag"}},
+    "probed": {"settings": {"passes": "probed"}},
+    "unbiased": {"settings": {"averages": "unbiased", "noise": "independent"}},
     "full": {"settings": {"structure": "full", "passes": "exact"}},
     "sampled": {"settings": {"passes": "sampled", "curvature": "ef"}},
     "augerino": {"settings": {"method": "augerino"}},

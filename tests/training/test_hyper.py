@@ -20,7 +20,7 @@ def optimiser(
     prior = lila.GaussianPrior(net)
     x, y = data()
     evidence = lila.Evidence(model, LIKELIHOOD, prior, structure, gradient_probes=1, microbatch=5)
-    settings: dict[str, Any] = {"batch_size": 8, "burn_in": 3, **changes}
+    settings: dict[str, Any] = {"batch_size": 8, "burn_in": 3, "every": 1, **changes}
     return lila.HyperOptimiser(evidence, 20, steps, (x[:2], y[:2]), **settings), prior
 
 
@@ -126,8 +126,8 @@ def test_ranges_wait_until_the_network_explains_the_data() -> None:
     [
         (3_000, 250, 32, 16, 2),  # 512 views for 500 examples
         (3_000, 250, 32, 31, 4),
-        (720, 250, 32, 31, 2),  # 300 hyper-steps of a short run
-        (100, 250, 32, 31, 1),
+        (1_800, 250, 32, 31, 3),  # 600 hyper-steps of a short run
+        (100, 250, 32, 31, 2),
         (100_000, 25, 32, 16, 20),
         (100_000, 1000, 8, 2, 1),
     ],

@@ -26,7 +26,7 @@ _FORGET = (
     0.5  # of what was seen so far, the part that the running average is worth at most: early factors are of no use
 )
 _VIEWS = 1.0  # of each example of an epoch in hyper-steps: half as many as in steps of the weights
-_ENOUGH_STEPS = 300  # hyper-steps of a run: with few batches in all, they come more often
+_ENOUGH_STEPS = 600  # hyper-steps of a run, for ranges to settle: with few batches in all, they come more often
 _LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
 _LEAST_DECOMPOSITIONS = 12  # of a run, which come before the others when it is short
 _REFRESHED = 1 / 16  # of the window, what is new at a decomposition
@@ -225,10 +225,10 @@ class HyperOptimiser:
 def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
     """Batches from one hyper-step to the next, such that there is a view of a hyper-step for each example.
 
-    If that would make too few hyper-steps in the whole run, they come more often.
+    If that would make too few hyper-steps in the whole run, they come more often, up to every second batch.
     """
     by_cost = round(hyper_batch * samples / (_VIEWS * batch_size))
-    return max(min(by_cost, round(steps / _ENOUGH_STEPS)), 1)
+    return max(min(by_cost, max(round(steps / _ENOUGH_STEPS), 2)), 1)
 
 
 @contextmanager
