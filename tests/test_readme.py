@@ -25,7 +25,7 @@ def test_the_readmes_python_runs(
     names: dict[str, Any] = {}
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
-    assert len(blocks("python")) == 2
+    assert len(blocks("python")) == 3
     assert "rotation" in capsys.readouterr().out
     assert names["probabilities"].shape == (100, 10)
 

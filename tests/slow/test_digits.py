@@ -16,7 +16,11 @@ def run(method: str, seed: int, parameterisation: str = "identity") -> lila.Run:
     task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", seed=seed))
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Flatten(), nn.Linear(256, 200), nn.Tanh(), nn.Linear(200, 10))
-    inverse = parameterisation == "inverse"  # eta = 1 / range starts at 10, from where it has a long way to go
+    rates = {}
+    if parameterisation == "inverse":  # eta = 1 / range starts at 10, from where it has a long way to go
+        rates = {"eta_lr": 0.3}
+    elif method in ("augerino", "maximum-likelihood"):  # which step it with every batch
+        rates = {"eta_lr": 0.1}
     return lila.fit(
         net,
         task.train,
@@ -24,13 +28,8 @@ def run(method: str, seed: int, parameterisation: str = "identity") -> lila.Run:
         test=task.test,
         method=method,
         progress="silent",
-        epochs=100 if inverse else 80,
-        batch_size=100,
-        lr=0.01,
-        eta_lr=0.3 if inverse else 0.1,
-        hyper_lr=0.1,
-        burn_in=5,
         seed=seed,
+        **rates,
     )
 
 

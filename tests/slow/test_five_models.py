@@ -32,6 +32,8 @@ def fitted(structure: str, method: str = "lila", start: float = 0.0, *first: nn.
         lila.Rotation2d(init=start),
         method=method,
         structure=structure,
+        passes="probed",
+        noise="independent",
         epochs=500,
         batch_size=200,
         microbatch=200,
