@@ -1,4 +1,4 @@
-"""Where the time of the two passes goes, by operation: shares of the time of a hyper-step with the default passes.
+"""Where the time of the two passes goes, by operation: shares of the time of a hyper-step with probed passes.
 
 python benchmarks/profile_passes.py --network cnn --examples 200
 

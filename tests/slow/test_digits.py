@@ -2,6 +2,7 @@
 
 from functools import cache
 from math import pi
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ def run(method: str, seed: int, parameterisation: str = "identity") -> lila.Run:
     task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", seed=seed))
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Flatten(), nn.Linear(256, 200), nn.Tanh(), nn.Linear(200, 10))
-    rates = {}
+    rates: dict[str, Any] = {}
     if parameterisation == "inverse":  # eta = 1 / range starts at 10, from where it has a long way to go
         rates = {"eta_lr": 0.3}
     elif method in ("augerino", "maximum-likelihood"):  # which step it with every batch
