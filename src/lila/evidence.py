@@ -294,7 +294,7 @@ class Evidence:
             raise ArgumentError(
                 f"unbiased=True needs independent views, but the model's noise is {self.model.noise.value!r}. The mean "
                 "of stratified views varies less than V / S, where V is the covariance of a view, so that the "
-                "correction would overshoot. Use InvariantModel(..., noise='independent')."
+                "correction would overshoot. Use noise='independent' (--noise independent), in InvariantModel or fit."
             )
         if self.model.samples < 2:
             raise ArgumentError(

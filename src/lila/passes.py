@@ -37,12 +37,12 @@ class Fit:
     """How well some examples are fitted.
 
     Attributes:
-        count: the number of examples.
+        count: the number of examples, or what they are worth if they have weights.
         total: the sum of their log-likelihoods.
         squares: the sum of the squares of these.
     """
 
-    count: int
+    count: float
     total: float
     squares: float
 
@@ -60,12 +60,12 @@ class Fit:
         ranks.sum_([sums])
         check_finite("log-likelihood", sums)
         count, total, squares = sums.tolist()
-        return cls(int(count), total, squares)
+        return cls(count, total, squares)
 
     def of_all(self, examples: int) -> tuple[float, float]:
         """The log-likelihood of a data set from which the examples are a random subset, and its standard error."""
         mean = self.total / self.count
-        variance = max(self.squares / self.count - mean**2, 0.0) * self.count / max(self.count - 1, 1)
+        variance = max(self.squares / self.count - mean**2, 0.0) * self.count / max(self.count - 1, 1.0)
         left_out = max(1 - self.count / examples, 0.0)
         return mean * examples, examples * sqrt(variance / self.count * left_out)
 
@@ -248,10 +248,15 @@ def check_model(pass_: Pass, batch: Batch) -> None:
         DataError: the inputs' type is not that of the weights.
         ModelError: the layers' rules do not account for the network's gradients.
     """
-    dtype = next(pass_.model.net.parameters()).dtype
+    check_inputs(pass_.model, batch)
+    audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))
+
+
+def check_inputs(model: InvariantModel, batch: Batch) -> None:
+    """Raise DataError unless inputs have the type of the network's weights."""
+    dtype = next(model.net.parameters()).dtype
     if batch.x.dtype != dtype:
         raise DataError(
             f"The inputs have type {batch.x.dtype} but the network's weights {dtype}. Convert the inputs: "
             f"x.to({dtype})."
         )
-    audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))

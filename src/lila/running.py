@@ -26,15 +26,16 @@ from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.evidence import Estimate, Evidence, Terms
 from lila.noise import Draw
-from lila.passes import check_finite
+from lila.passes import Fit, check_finite, check_inputs
 
+_ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
 _LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
 
 # Running numbers: the weight W; the term of the log-determinant at the last decomposition; of the price
 # 1/2 <P, curvature> per example that a batch adds to the log-determinant, the sum of squared differences from one batch
 # to the next, the number of these, and the last price; and, over the examples seen lately, sums of weights,
-# log-likelihoods and misfits. Sums over their targets follow.
-_W, _LOG_DET, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _MISFIT, _TARGETS = range(9)
+# log-likelihoods, their squares, and misfits. Sums over their targets follow.
+_W, _LOG_DET, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
 
 
 class RunningEvidence:
@@ -78,6 +79,8 @@ class RunningEvidence:
             Gradients by name, for each hyperparameter of the augmentation and of the likelihood that is trainable at
             present. Before the first decomposition they are those of the log-likelihood alone.
         """
+        if len(batch.x):
+            check_inputs(self.evidence.model, batch)
         for tensor in self.total.tensors():
             tensor *= fade
         parameters = self.evidence.pulled()
@@ -104,7 +107,7 @@ class RunningEvidence:
         return scaled
 
     def _part(self, batch: Batch, draw: Draw, differentiable: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Of some examples, the log-likelihood, 1/2 <P, curvature>, and sums of log-likelihood, misfits and targets."""
+        """Of some examples, the log-likelihood, 1/2 <P, curvature>, and the sums that tell how well they are fitted."""
         pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
         log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
         with torch.set_grad_enabled(differentiable):
@@ -119,8 +122,9 @@ class RunningEvidence:
             f = tape.outputs.detach()
             views = len(f) // len(batch.y)  # more than one if it is the log-likelihood that is averaged
             misfit = likelihood.misfit(f, batch.y.repeat_interleave(views, 0)).sum(dtype=torch.float64) / views
-            targets = likelihood.target_sums(f, batch.y).double().flatten()
-            fit = torch.cat([torch.stack([log_likelihood.detach(), misfit]), targets])
+            targets = likelihood.target_sums(f[: len(batch.y)], batch.y).double().flatten()
+            each = log_likelihoods.detach()
+            fit = torch.cat([torch.stack([each.sum(), each.square().sum(), misfit]), targets])
         return log_likelihood, price, fit
 
     def _note(self, sums: Tensor, count: int, fade: float) -> None:
@@ -163,32 +167,38 @@ class RunningEvidence:
         Raises:
             NumericalError: a factor is not finite, or cannot be decomposed.
         """
-        evidence, prior = self.evidence, self.evidence.prior
-        whole = self.total.scaled(self.examples / self.weight).over_all_(evidence.ranks)
-        for name, tensor in whole.parts().items():
-            check_finite(name, tensor)
-        self.curvature = whole = whole.decomposed(evidence.ranks)
+        prior, whole = self.evidence.prior, self._of_all()
         if move_prior:
-            weights = evidence.weights_of(whole)
+            weights = self.evidence.weights_of(whole)
             prior.move_to_fixed_point_(weights, lambda: whole.log_det(prior.precisions()))
         with torch.no_grad():
             self.cotangent = whole.cotangent(prior.precisions())
-        self._numbers[_LOG_DET] = self.estimate().log_det
+        self.curvature = whole
+        self._numbers[_LOG_DET] = self.evidence.assess(0.0, whole).log_det
+
+    def _of_all(self) -> Structure:
+        """The curvature of all N examples that the sums of all processes stand for, decomposed."""
+        if not self.weight:
+            raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
+        whole = self.total.scaled(self.examples / self.weight).over_all_(self.evidence.ranks)
+        for name, tensor in whole.parts().items():
+            check_finite(name, tensor)
+        return whole.decomposed(self.evidence.ranks)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
-        """The evidence under the present prior, with the curvature of the last decomposition.
+        """The evidence under the present prior, from the running averages as they are now; it changes nothing.
+
+        Its standard error is that of using some of the examples. It does not cover that the averages lag behind the
+        weights. It is NaN if fewer than two batches were added since the first decomposition.
 
         Args:
             log_likelihood: that of all N examples and its standard error; as of the examples seen lately if None.
         """
-        if self.curvature is None:
-            raise ArgumentError("There is no running curvature yet. Make more steps, or call `decompose` first.")
-        if log_likelihood is None:
-            log_likelihood = self._late_log_likelihood(), 0.0
+        whole = self._of_all()
+        value, of_fit = self._late_fit().of_all(self.examples) if log_likelihood is None else log_likelihood
         squares, pairs = self._numbers[_SQUARES : _PAIRS + 1].tolist()
-        of_log_det = self.examples * sqrt(0.5 * squares / max(pairs, 1.0) / self.weight)
-        value, of_fit = log_likelihood
-        return self.evidence.assess(value, self.curvature, sqrt(of_fit**2 + of_log_det**2))
+        of_log_det = self.examples * sqrt(0.5 * squares / pairs / self.weight) if pairs else nan
+        return self.evidence.assess(value, whole, sqrt(of_fit**2 + of_log_det**2))
 
     def terms(self) -> Terms | None:
         """The terms of the evidence as far as they are known without any work; None before the first decomposition.
@@ -200,10 +210,15 @@ class RunningEvidence:
             return None
         with torch.no_grad():
             log_prior = float(self.evidence.log_prior(self.total))
-        return Terms(self._late_log_likelihood(), log_prior, log_det)
+        return Terms(self._late_fit().of_all(self.examples)[0], log_prior, log_det)
 
-    def _late_log_likelihood(self) -> float:
-        return float(self._numbers[_LOG_LIKELIHOOD] / self._numbers[_LATE_W]) * self.examples
+    def _late_fit(self) -> Fit:
+        return Fit(*self._numbers[_LATE_W : _ITS_SQUARE + 1].tolist())
+
+    @property
+    def knows_its_error(self) -> bool:
+        """Whether enough batches were added for the standard error of an estimate to mean something."""
+        return float(self._numbers[_PAIRS]) >= _ENOUGH_PAIRS
 
     def consolidate(self) -> None:
         """Bring the sums of all processes together in the first one, whose state is that of all."""

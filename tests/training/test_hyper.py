@@ -170,3 +170,133 @@ def test_other_methods_have_a_final_evidence_too(method: str, tmp_path: Path) ->
     run.save(tmp_path / "run")
     assert lila.load(tmp_path / "run").evidence.terms() == run.evidence.terms()
     assert lila.load(tmp_path / "run").evidence.standard_error == run.evidence.standard_error
+
+
+class StopError(Exception):
+    """Raised to end a run."""
+
+
+def stop(record: dict[str, Any]) -> None:
+    raise StopError
+
+
+@pytest.mark.parametrize("passes", ["running", "probed"])
+def test_a_run_that_fails_leaves_what_is_trainable_as_it_was(passes: str) -> None:
+    augmentation, likelihood = lila.Affine2d(), lila.Gaussian()
+    settings: dict[str, Any] = {"epochs": 4, "batch_size": 8, "samples": 3, "burn_in": 1, "passes": passes}
+    x, _ = data()
+    target = torch.linspace(-1, 1, 60).reshape(20, 3)
+    with pytest.raises(StopError):
+        lila.fit(network(), (x, target), augmentation, likelihood=likelihood, callbacks=[stop], **settings)
+    assert [p.requires_grad for p in augmentation.parameters()] == [True]
+    assert likelihood.log_sigma.requires_grad
+    augmentation.requires_grad_(False)
+    lila.fit(network(), (x, target), augmentation, likelihood=likelihood, progress="silent", **settings)
+    assert [p.requires_grad for p in augmentation.parameters()] == [False]
+    assert not any(augmentation.ranges.values())
+
+
+def test_what_another_one_learns_is_not_learned_twice() -> None:
+    net = network()
+    model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+    evidence = lila.Evidence(model, LIKELIHOOD, lila.GaussianPrior(net))
+    x, y = data()
+    first = lila.HyperOptimiser(evidence, 20, 10, (x, y), batch_size=8)
+    with pytest.raises(lila.ArgumentError, match=r"nothing to learn. If another HyperOptimiser .* release\(\)"):
+        lila.HyperOptimiser(evidence, 20, 10, (x, y), batch_size=8)
+    first.release()
+    lila.HyperOptimiser(evidence, 20, 10, (x, y), batch_size=8)
+
+
+def test_hyper_steps_use_all_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network()
+    hyper, _ = optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4), hyper_batch=3)
+    used: list[set[int]] = []
+    original = hyper.running.add
+
+    def spy(batch: Any, *rest: Any, **more: Any) -> Any:
+        used.append(set(batch.index.tolist()))
+        return original(batch, *rest, **more)
+
+    monkeypatch.setattr(hyper.running, "add", spy)
+    x, y = data()
+    for _ in range(7):
+        hyper.step(x[:7], y[:7])
+    assert all(len(chosen) == 3 for chosen in used)
+    assert set().union(*used) == set(range(7))
+
+
+def test_looking_at_the_evidence_changes_nothing() -> None:
+    ended = []
+    for looks in (False, True):
+        net = network()
+        model = lila.InvariantModel(net, lila.Affine2d(), samples=4)
+        hyper, prior = optimiser(net, model)
+        for step in range(12):
+            train(net, model, hyper, prior, range(step, step + 1))
+            if looks:
+                hyper.estimate()
+        ended.append(everything(model, prior))
+    for one, other in zip(*ended, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_standard_augmentation_goes_with_every_likelihood(likelihood: str) -> None:
+    x, _ = data()
+    y = (torch.linspace(-1, 1, 60).reshape(20, 3) > 0).float()
+    made = {"gaussian": lila.Gaussian(), "bernoulli": lila.Bernoulli()}[likelihood]
+    settings: dict[str, Any] = {"method": "fixed-loss", "epochs": 4, "samples": 3, "progress": "silent"}
+    run = lila.fit(network(), (x, y), lila.Affine2d(init=0.1), likelihood=made, **settings)
+    assert run.evidence.value < 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hyper_every": 1000}, "after every 1000 batches, of 12 in all .* nothing would be learned"),
+        ({"hyper_every": 3, "burn_in": 3}, "after every 3 batches, of 12 in all and 9 before"),
+        ({"samples": 3, "weight_samples": 4}, "weight_samples is 4 and samples 3"),
+        ({"subset": 5}, "hyper_batch says how many"),
+        ({"averages": "unbiased"}, "noise='independent'"),
+    ],
+)
+def test_settings_under_which_nothing_would_be_learned_or_that_do_nothing_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.fit(network(), data(), lila.Affine2d(), **({"epochs": 4, "batch_size": 8} | changes))
+
+
+def test_one_sample_and_a_small_microbatch_work() -> None:
+    lila.fit(network(), data(), lila.Affine2d(init=0.1), epochs=2, samples=1, progress="silent")
+    lila.fit(network(), data(), lila.Affine2d(), epochs=2, samples=5, weight_samples=5, microbatch=1, progress="silent")
+
+
+def test_inputs_of_another_type_are_told() -> None:
+    x, y = data()
+    with pytest.raises(lila.DataError, match=r"torch.float64 but the network's weights torch.float32"):
+        lila.fit(network(), (x.double(), y), lila.Affine2d())
+    net = network()
+    hyper, _ = optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4))
+    with pytest.raises(lila.DataError, match=r"torch.float64 but the network's weights torch.float32"):
+        hyper.step(x.double(), y)
+    with pytest.raises(lila.ArgumentError, match="20 inputs, 3 targets and no indices"):
+        hyper.step(x, y[:3])
+    with pytest.raises(lila.ArgumentError, match="Nothing was added"):
+        optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4))[0].estimate()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eta_lr": -1.0}, "eta_lr must be positive"),
+        ({"hyper_lr": float("nan")}, "hyper_lr must be positive"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"every": 0}, "every must be a whole number"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    net = network()
+    with pytest.raises(lila.ArgumentError, match=message):
+        optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4), **changes)

@@ -59,7 +59,7 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
 
 def measure(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    in_step = min(int(settings.step_to_pass * count), max(settings.batch_size, count))
+    in_step = max(min(int(settings.step_to_pass * count), max(settings.batch_size, count)), 1)
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 

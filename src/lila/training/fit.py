@@ -5,7 +5,8 @@ method runs through this loop; `lila.training.methods` says what each learns by 
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
@@ -24,6 +25,7 @@ from lila.invariant import InvariantModel
 from lila.likelihood import Categorical, Likelihood
 from lila.memory import peak_bytes
 from lila.noise import Draw
+from lila.passes import check_inputs
 from lila.prior import GaussianPrior
 from lila.ranks import ALONE, Ranks
 from lila.training.agreement import agreed
@@ -78,27 +80,22 @@ def fit(
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
     settings = Settings.from_dict(asdict(settings or Settings()) | changes).resolved(len(Examples(data)))
-    state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
-    ranks = agreed(state, settings, data)
-    microbatch = settings.microbatch
-    if microbatch is None:
-        # Chosen once and written down: a run that goes on elsewhere must not choose differently.
-        trial = _evidence(state, replace(settings, microbatch=1), data)
-        with ranks.together(next(net.parameters()).device):
-            microbatch = choose_microbatch(trial, data, settings)
-    settings = replace(settings, microbatch=min(ranks.gather(microbatch)))
-    state.hyper = _hyper_optimiser(state, settings, data, ranks)
-    folder = None if folder is None else Path(folder)
-    if folder is not None:
-        with ranks.together(next(net.parameters()).device):
-            if (folder / CHECKPOINT).exists():
-                raise ArgumentError(
-                    f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
-                )
-        if ranks.first:
-            write_description(folder, settings, state.model, state.likelihood)
-    way = choose(ProgressName, progress, "progress")
-    return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
+    with _given_back(augmentation, likelihood):
+        state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
+        ranks = agreed(state, settings, data)
+        settings = replace(settings, microbatch=_microbatch(state, settings, data, ranks))
+        state.hyper = _hyper_optimiser(state, settings, data, ranks)
+        folder = None if folder is None else Path(folder)
+        if folder is not None:
+            with ranks.together(next(net.parameters()).device):
+                if (folder / CHECKPOINT).exists():
+                    raise ArgumentError(
+                        f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
+                    )
+            if ranks.first:
+                write_description(folder, settings, state.model, state.likelihood)
+        way = choose(ProgressName, progress, "progress")
+        return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
 
 
 def resume(
@@ -117,7 +114,8 @@ def resume(
 
     Args:
         folder: that of the run, as given to `fit`.
-        net: a network of the same architecture; its weights are replaced.
+        net: a network of the same architecture. Its weights are replaced, unless the run was interrupted before its
+            first checkpoint: then it begins anew, from the weights given.
         data: the same data.
         augmentation: of the same kind; its parameters are replaced.
         likelihood: of the same kind.
@@ -128,16 +126,41 @@ def resume(
     """
     folder = Path(folder)
     settings = read_settings(folder)
-    state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
-    state.hyper = _hyper_optimiser(state, settings, data, Ranks.here())
-    if (folder / CHECKPOINT).exists():
-        tensors, state.epoch, state.history = read_checkpoint(folder)
-        state.load_tensors(tensors, folder / CHECKPOINT)
-    ranks = agreed(state, settings, data)
-    if state.hyper is not None:
-        state.hyper.running.leave_to_first()
-    way = choose(ProgressName, progress, "progress")
-    return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
+    with _given_back(augmentation, likelihood):
+        state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
+        state.hyper = _hyper_optimiser(state, settings, data, Ranks.here())
+        if (folder / CHECKPOINT).exists():
+            tensors, state.epoch, state.history = read_checkpoint(folder)
+            state.load_tensors(tensors, folder / CHECKPOINT)
+        ranks = agreed(state, settings, data)
+        if state.hyper is not None:
+            state.hyper.running.leave_to_first()
+        way = choose(ProgressName, progress, "progress")
+        return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
+
+
+@contextmanager
+def _given_back(*modules: nn.Module | None) -> Iterator[None]:
+    """Leave it to the user, however a run ends, which parameters of these modules are trainable."""
+    before = [(p, p.requires_grad) for module in modules if module is not None for p in module.parameters()]
+    try:
+        yield
+    finally:
+        for parameter, trainable in before:
+            parameter.requires_grad_(trainable)
+
+
+def _microbatch(state: State, settings: Resolved, data: Data, ranks: Ranks) -> int:
+    """The microbatch that was given, or the largest that fits into the memory of every process.
+
+    It is chosen once and written down: a run that goes on elsewhere must not choose differently.
+    """
+    chosen, device = settings.microbatch, next(state.model.parameters()).device
+    if chosen is None:
+        with ranks.together(device):
+            check_inputs(state.model, next(Examples(data, device).batches(1)))
+            chosen = choose_microbatch(_evidence(state, replace(settings, microbatch=1), data), data, settings)
+    return min(ranks.gather(chosen))
 
 
 def _train(
@@ -237,7 +260,7 @@ def _final_evidence(state: State, settings: Resolved, data: Data, ranks: Ranks) 
     if settings.passes != PassesName.RUNNING:
         return evidence.estimate(data, draw)
     some = min(examples, _FINAL_EXAMPLES)
-    if state.hyper is None:
+    if state.hyper is None or not state.hyper.running.knows_its_error:
         return evidence.estimate(data, draw, some)
     return state.hyper.estimate(evidence.log_likelihood(data, draw, some).of_all(examples))
 

@@ -8,7 +8,7 @@ nothing loses nothing by averaging over any transformation, so that ranges which
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import ceil, exp
+from math import ceil, exp, inf
 
 import torch
 from torch import Tensor
@@ -40,15 +40,16 @@ _HOLD = 0.3  # of the run, after which the learning rate of the ranges decays
 class HyperOptimiser:
     """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
 
-    Call `step` with each batch after the weights have taken their step on it. Outside of `step` the hyperparameters
-    are constants (`requires_grad` is False), so that the loss of the weights has no graph to them; `release` ends that.
+    Call `step` with each batch after the weights have taken their step on it. Batches must be shuffled, as those that a
+    hyper-step uses stand for all. Outside of `step` the hyperparameters are constants (`requires_grad` is False), so
+    that the loss of the weights has no graph to them; `release` ends that.
 
     Args:
         evidence: how the evidence is computed. Its model's number of samples is that of a hyper-step; one gradient
             probe is enough.
         examples: N, the number of training examples.
         steps: how often `step` will be called: the number of batches of the whole run.
-        few: inputs and targets of two or more examples, on which the network is audited once.
+        few: inputs and targets of a few examples, on which the network is audited once; two are enough.
         batch_size: examples of a batch of the weights.
         hyper_batch: examples of a batch that a hyper-step uses.
         every: batches from one hyper-step to the next; by the number of examples, views and batches if None.
@@ -80,9 +81,18 @@ class HyperOptimiser:
         learn_prior: bool = True,
         seed: int = 0,
     ) -> None:
-        for name, value in (("examples", examples), ("steps", steps), ("hyper_batch", hyper_batch)):
+        counts = {"examples": examples, "steps": steps, "batch_size": batch_size, "hyper_batch": hyper_batch}
+        for name, value in counts.items():
             check_count(name, value)
         check_count("every", every, optional=True)
+        _check_rates(eta_lr=eta_lr, eta_lr_end=eta_lr_end, hyper_lr=hyper_lr)
+        if not len(few[0]) or len(few[0]) != len(few[1]):
+            raise ArgumentError(f"`few` must be some inputs and as many targets, not {len(few[0])} and {len(few[1])}.")
+        if every is not None and every >= max(steps - (burn_in or 0), 2):
+            raise ArgumentError(
+                f"With a hyper-step after every {every} batches, of {steps} in all and {burn_in or 0} before ranges "
+                "move, nothing would be learned. Make hyper-steps more often (hyper_every), or train for longer."
+            )
         self.running = RunningEvidence(evidence, examples, Batch(torch.arange(len(few[0])), *few))
         self.steps, self.hyper_batch, self.burn_in, self.seed = steps, hyper_batch, burn_in, seed
         self.every = every or interval(steps, batch_size, hyper_batch, evidence.model.samples)
@@ -99,6 +109,11 @@ class HyperOptimiser:
                 self.optimisers[name] = torch.optim.Adam(parameters, lr=self.rates[name][0])
         self._frozen = [*evidence.hyperparameters().values()]
         self._prior = [p for p in evidence.prior.parameters() if p.requires_grad] if learn_prior else []
+        if not self.optimisers and not self._prior:
+            raise ArgumentError(
+                "None of the hyperparameters to be learned has requires_grad=True, so there is nothing to learn. If "
+                "another HyperOptimiser has them, call its release() first."
+            )
         for parameter in self._frozen:
             parameter.requires_grad_(False)
         self.taken = 0  # batches so far
@@ -131,7 +146,14 @@ class HyperOptimiser:
         self.taken += 1
         if not due:
             return False
-        chosen = torch.arange(0, whole or len(x), max((whole or len(x)) // self.hyper_batch, 1))[: self.hyper_batch]
+        size = whole or len(x)
+        if len(x) != len(y) or not size or (index is not None and len(index) != len(x)):
+            raise ArgumentError(
+                "A batch needs at least one example, and as many inputs as targets and indices, but there are "
+                f"{len(x)} inputs, {len(y)} targets and {'no' if index is None else len(index)} indices."
+            )
+        count = min(self.hyper_batch, size)  # spread over the batch, and other ones each time
+        chosen = (torch.arange(count) * (size // count) + self.taken * count) % size
         mine = (chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset).to(x.device)
         self._hyper_step(Batch(mine if index is None else index[mine], x[mine], y[mine]), len(chosen))
         return True
@@ -187,7 +209,6 @@ class HyperOptimiser:
             log_likelihood: that of all N examples and its standard error, if it is known better than from the examples
                 of the last hyper-steps.
         """
-        self.running.decompose(move_prior=False)
         return self.running.estimate(log_likelihood)
 
     def release(self) -> None:
@@ -220,6 +241,12 @@ class HyperOptimiser:
         progress = max(self.taken / self.steps - _HOLD, 0.0) / (1 - _HOLD)
         for group in self.optimisers[name].param_groups:
             group["lr"] = cosine(start, end, progress)
+
+
+def _check_rates(**rates: float) -> None:
+    for name, rate in rates.items():
+        if not 0 < rate < inf and not (rate == 0 and name.endswith("_end")):
+            raise ArgumentError(f"{name} must be positive and finite, but is {rate}.")
 
 
 def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:

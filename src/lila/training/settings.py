@@ -49,7 +49,7 @@ _AFTER_EPOCHS: dict[str, Any] = {
 }
 """What is not given, where a hyper-step comes after an epoch; see docs/settings.md for where it comes from."""
 
-_WHILE_TRAINING: dict[str, Any] = {"weight_samples": 2, "hyper_lr": 0.02, "eta_lr": 0.02, "eta_lr_end": 0.001}
+_WHILE_TRAINING: dict[str, Any] = {"hyper_lr": 0.02, "eta_lr": 0.02, "eta_lr_end": 0.001}
 """The same, where hyper-steps come while the weights are trained; the rest follows from the number of examples."""
 
 
@@ -92,8 +92,8 @@ class Settings:
         batch_size: examples per step of the weights; None for a twentieth of them, but between 25 and 250.
         samples: S, transformations per example in the evidence and in predictions; None is 16 if they are stratified,
             and the paper's 31 if they are independent.
-        weight_samples: transformations per example in a step of the weights; None is 2 for "running" passes, and S for
-            others.
+        weight_samples: transformations per example in a step of the weights, at most S; None is 2 for "running"
+            passes, and S for others.
         noise: how the transformations of one example are drawn: "stratified" or, as in the paper, "independent".
         averages: how averages over the transformations enter the evidence: "plain", as in the paper, or "unbiased",
             which takes off what few of them add. The latter needs independent noise and Kronecker factors.
@@ -115,9 +115,10 @@ class Settings:
         passes: how hyper-steps go over the data: "running", "exact", "probed" or "sampled".
         probes: random probes per example in the estimate of the evidence; None is all columns for "exact" passes, and
             as many as give 1,000 over all examples for others.
-        gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, and 1 for
-            others.
-        subset: examples per gradient of the evidence, rescaled; None uses all that the estimate uses.
+        gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, 1 for
+            "probed" and "sampled" ones, and as many as `probes` for "running" ones, where the same serve for both.
+        subset: examples per gradient of the evidence, rescaled, for passes after an epoch; None uses all that the
+            estimate uses.
         prior: structure of the prior: "scalar", "layerwise" or "diagonal".
         precision: prior precision from which learning starts.
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
@@ -200,6 +201,16 @@ class Settings:
                 f"With {self.epochs} epochs and a burn-in of {self.burn_in} there is no hyper-step, so that nothing "
                 "would be learned about the transformations. Take more epochs, or a shorter burn-in."
             )
+        if None not in (self.samples, self.weight_samples) and (self.weight_samples or 0) > (self.samples or 0):
+            raise ArgumentError(
+                f"A step of the weights takes at most as many samples as the evidence does, but weight_samples is "
+                f"{self.weight_samples} and samples {self.samples}."
+            )
+        if self.passes == PassesName.RUNNING and self.subset is not None:
+            raise ArgumentError(
+                "subset is for passes over the data after an epoch; with passes='running' hyper_batch says how many "
+                "examples a hyper-step uses."
+            )
         if self.memory is not None:
             parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
@@ -216,7 +227,7 @@ class Settings:
         if self.passes == PassesName.RUNNING:
             batch = self.batch_size or min(max(examples // _BATCHES, _LEAST_BATCH), _MOST_BATCH, examples)
             epochs = min(max(ceil(_STEPS / ceil(examples / batch)), _LEAST_EPOCHS), _MOST_EPOCHS)
-            defaults = _WHILE_TRAINING | {"batch_size": batch, "epochs": epochs}
+            defaults = _WHILE_TRAINING | {"batch_size": batch, "epochs": epochs, "weight_samples": min(2, samples)}
         else:
             defaults = _AFTER_EPOCHS | {"weight_samples": samples}
         defaults |= {"samples": samples}
@@ -276,7 +287,7 @@ class Resolved(Settings):
     def part(self) -> int:
         """Examples of a step of the weights whose graph is in memory at a time."""
         whole = self.batch_size
-        return whole if self.microbatch is None else min(int(self.step_to_pass * self.microbatch), whole)
+        return whole if self.microbatch is None else min(max(int(self.step_to_pass * self.microbatch), 1), whole)
 
     @property
     def step_to_pass(self) -> float:
