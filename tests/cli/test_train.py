@@ -28,6 +28,7 @@ def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, phot
     out = tmp_path / "run"
     arguments = ["--generators", "rotation,shear", "--padding", "border", "--init", "0.1", "--method", "augerino"]
     arguments += ["--model", "mlp", "--seed", "3", "--subset", "12", "--gradient-subset", "5", "--transform", "scaled"]
+    arguments += ["--passes", "probed"]
     done = lila("train", photos, "--json", "--out", out, *arguments, *QUICK)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)

@@ -44,7 +44,7 @@ def whole_run(model: str, examples: int | None = None, epochs: int | None = None
         taken = time.perf_counter() - started
     ranges = dict(run.ranges)
     others = max(value for name, value in ranges.items() if name != "rotation")
-    if not ranges["rotation"] > 2 * others:
+    if not ranges["rotation"] > others:
         raise NumericalError(f"{model}: the rotation does not lead among the ranges {ranges}, so nothing is reported.")
     plain = plain_run(make_model(model, shape, _CLASSES), data, epochs, run.settings.batch_size)
     in_epochs = [sum(record["seconds"][name] for record in run.history) for name in ("weights", "hyper")]
