@@ -62,6 +62,10 @@ def record(run: "Run") -> dict[str, Any]:
         "epochs": len(run.history),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
-        "evidence": {"value": run.evidence.value, **run.evidence.terms()},
+        "evidence": {
+            "value": run.evidence.value,
+            **run.evidence.terms(),
+            "standard_error": run.evidence.standard_error,
+        },
         "test": run.test,
     }
