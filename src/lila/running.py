@@ -61,7 +61,9 @@ class RunningEvidence:
         self._pass = evidence.gradient_pass()
         evidence.check_model(self._pass, few)
         with torch.no_grad():
-            targets = evidence.likelihood.target_sums(evidence.model.net(few.x), few.y)
+            f = evidence.model.net(few.x)
+        evidence.likelihood.check_targets(f.shape[1], few.y)
+        targets = evidence.likelihood.target_sums(f, few.y)
         self._shape = targets.shape
         self._numbers = torch.zeros(_TARGETS + targets.numel(), dtype=torch.float64, device=few.x.device)
         self._numbers[[_LOG_DET, _LAST]] = nan

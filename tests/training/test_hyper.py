@@ -273,8 +273,11 @@ def test_one_sample_and_a_small_microbatch_work() -> None:
     lila.fit(network(), data(), lila.Affine2d(), epochs=2, samples=5, weight_samples=5, microbatch=1, progress="silent")
 
 
-def test_inputs_of_another_type_are_told() -> None:
+def test_inputs_and_targets_of_another_type_are_told() -> None:
     x, y = data()
+    for wrong in (y - 5, y + 5):
+        with pytest.raises(lila.DataError, match="labels range from"):
+            lila.fit(network(), (x, wrong), lila.Affine2d())
     with pytest.raises(lila.DataError, match=r"torch.float64 but the network's weights torch.float32"):
         lila.fit(network(), (x.double(), y), lila.Affine2d())
     net = network()
