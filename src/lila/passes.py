@@ -191,7 +191,8 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
     weight = next(pass_.model.net.parameters()).detach()
     curvature = pass_.structure.zeros(pass_.layers, weight)
 
-    def log_likelihoods() -> Iterator[Tensor]:
+    def added() -> Iterator[Tensor]:
+        """Add each batch to the curvature; its log-likelihoods go on to be summed."""
         nonlocal curvature
         for batch in batches:
             each, tape, columns = pass_.recorded(batch, differentiable=False)
@@ -199,7 +200,7 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
                 curvature = curvature.plus_(tape, columns)
             yield each
 
-    fit = Fit.summed(log_likelihoods(), ranks, weight.device)
+    fit = Fit.summed(added(), ranks, weight.device)
     curvature = curvature.over_all_(ranks)
     for name, tensor in curvature.parts().items():
         check_finite(name, tensor)

@@ -22,13 +22,11 @@ from lila.running import RunningEvidence
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 
 _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less
-_FORGET = (
-    0.5  # of what was seen so far, the part that the running average is worth at most: early factors are of no use
-)
+_FORGET = 0.5  # of what was seen so far, what the running average is worth at most: early factors are of no use
 _VIEWS = 1.0  # of each example of an epoch in hyper-steps: half as many as in steps of the weights
 _ENOUGH_STEPS = 600  # hyper-steps of a run, for ranges to settle: with few batches in all, they come more often
 _LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
-_LEAST_DECOMPOSITIONS = 12  # of a run, which come before the others when it is short
+_LEAST_DECOMPOSITIONS = 12  # of a run, about: a short one is decomposed more often than the rules below ask for
 _REFRESHED = 1 / 16  # of the window, what is new at a decomposition
 _DECOMPOSING = 0.15  # of the time of a run, at most
 _PRIOR_BELOW, _PRIOR_LATEST = 0.75, 0.1  # share unexplained, and share of the run, from which the prior follows
