@@ -343,6 +343,10 @@ class Evidence:
         """The term log p(theta) of the weights that a curvature is over."""
         return self.prior.log_prob(self.weights_of(curvature))
 
+    def move_prior_to_fixed_point_(self, curvature: Structure) -> None:
+        """Set each trainable precision of the prior to where the evidence, at this curvature, is largest."""
+        self.prior.move_to_fixed_point_(self.weights_of(curvature), lambda: curvature.log_det(self.prior.precisions()))
+
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
         """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
         chosen = self.weights_of(curvature)

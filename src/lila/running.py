@@ -171,8 +171,7 @@ class RunningEvidence:
         """
         prior, whole = self.evidence.prior, self._of_all()
         if move_prior:
-            weights = self.evidence.weights_of(whole)
-            prior.move_to_fixed_point_(weights, lambda: whole.log_det(prior.precisions()))
+            self.evidence.move_prior_to_fixed_point_(whole)
         with torch.no_grad():
             self.cotangent = whole.cotangent(prior.precisions())
         self.curvature = whole

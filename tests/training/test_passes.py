@@ -92,3 +92,25 @@ def test_probes_are_off_by_less_than_the_noise_of_the_augmentations_own_samples(
     assert (error > 0).all()
     assert (error < noise).all()
     assert error.norm() < 0.5 * noise.norm()
+
+
+def test_precisions_can_move_to_their_fixed_point_after_an_epoch_too() -> None:
+    def trained(**changes: Any) -> lila.Run:
+        settings = QUICK | {"passes": "exact", "epochs": 4, "burn_in": 1, "hyper_lr": 0.01} | changes
+        return lila.fit(network(), data(), lila.Affine2d(), progress="silent", **settings)
+
+    moved, stepped = trained(precision_steps="fixed-point"), trained()
+
+    evidence = lila.Evidence(moved.model, moved.likelihood, moved.prior)
+    estimate = evidence.estimate(data())
+    before = {name: float(delta.detach()) for name, delta in moved.prior.by_group().items()}
+    evidence.move_prior_to_fixed_point_(estimate.curvature)
+    for name, delta in moved.prior.by_group().items():
+        assert before[name] == pytest.approx(float(delta.detach()), rel=0.5)  # the weights have moved for an epoch
+        small_step = abs(float(stepped.prior.by_group()[name].log().detach()))
+        assert 0 < small_step < 0.1
+
+
+def test_running_passes_have_no_gradient_steps_of_precisions() -> None:
+    with pytest.raises(lila.ArgumentError, match="fixed point"):
+        lila.Settings(passes="running", precision_steps="gradient")

@@ -19,6 +19,15 @@ _BATCHES, _LEAST_BATCH, _MOST_BATCH = 20, 25, 250  # of an epoch; examples of a 
 _STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 3_000, 10, 100  # of a run, if the user does not say
 
 
+class PrecisionSteps(StrEnum):
+    """How prior precisions follow the evidence."""
+
+    GRADIENT = "gradient"
+    """By a gradient step in their logarithm, as in the paper."""
+    FIXED_POINT = "fixed-point"
+    """By a move to where the gradient of the evidence in them vanishes, at the present curvature."""
+
+
 class PassesName(StrEnum):
     """How hyper-steps go over the data; each is cheaper than the one before."""
 
@@ -46,15 +55,21 @@ _AFTER_EPOCHS: dict[str, Any] = {
     "hyper_lr": 0.05,
     "eta_lr": 0.05,
     "eta_lr_end": 0.001,
+    "precision_steps": PrecisionSteps.GRADIENT.value,
 }
 """What is not given, where a hyper-step comes after an epoch; see docs/settings.md for where it comes from."""
 
-_WHILE_TRAINING: dict[str, Any] = {"hyper_lr": 0.02, "eta_lr": 0.02, "eta_lr_end": 0.001}
+_WHILE_TRAINING: dict[str, Any] = {
+    "hyper_lr": 0.02,
+    "eta_lr": 0.02,
+    "eta_lr_end": 0.001,
+    "precision_steps": PrecisionSteps.FIXED_POINT.value,
+}
 """The same, where hyper-steps come while the weights are trained; the rest follows from the number of examples."""
 
 
 _SAMPLES = {NoiseName.STRATIFIED: 16, NoiseName.INDEPENDENT: 31}
-_RESOLVED = ("epochs", "batch_size", "samples", "weight_samples", "hyper_lr", "eta_lr", "eta_lr_end")
+_RESOLVED = ("epochs", "batch_size", "samples", "weight_samples", "hyper_lr", "precision_steps", "eta_lr", "eta_lr_end")
 
 
 class AveragesName(StrEnum):
@@ -103,6 +118,8 @@ class Settings:
         momentum: of SGD.
         hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam. With "running"
             passes it is that of the observation noise alone, as precisions are set to where the evidence is largest.
+        precision_steps: how prior precisions follow the evidence: by a "gradient" step after an epoch, as in the paper,
+            or to their "fixed-point"; None is the latter for "running" passes, which have no other.
         eta_lr: first learning rate of the augmentation's parameters, by Adam; it decays by a cosine.
         eta_lr_end: their last learning rate.
         burn_in: epochs before the ranges move; None for when the network explains half of the targets' variation
@@ -146,6 +163,7 @@ class Settings:
     lr_end: float = 0.0001
     momentum: float = 0.9
     hyper_lr: float | None = None
+    precision_steps: str | None = None
     eta_lr: float | None = None
     eta_lr_end: float | None = None
     burn_in: int | None = None
@@ -176,6 +194,8 @@ class Settings:
         choose(StructureName, self.structure, "curvature structure")
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
+        if self.precision_steps is not None:
+            choose(PrecisionSteps, self.precision_steps, "way of precision steps")
         choose(FinalName, self.final_evidence, "way to find the final evidence")
         for name in ("hyper_batch", "checkpoint_every"):
             check_count(name, getattr(self, name))
@@ -210,6 +230,11 @@ class Settings:
             raise ArgumentError(
                 "subset is for passes over the data after an epoch; with passes='running' hyper_batch says how many "
                 "examples a hyper-step uses."
+            )
+        if self.passes == PassesName.RUNNING and self.precision_steps == PrecisionSteps.GRADIENT:
+            raise ArgumentError(
+                "precision_steps='gradient' is for passes over the data after an epoch; with passes='running' prior "
+                "precisions move to their fixed point."
             )
         if self.memory is not None:
             parse_bytes(self.memory)
@@ -274,6 +299,7 @@ class Resolved(Settings):
     samples: int
     weight_samples: int
     hyper_lr: float
+    precision_steps: str
     eta_lr: float
     eta_lr_end: float
 

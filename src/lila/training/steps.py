@@ -17,7 +17,7 @@ from lila.passes import log_likelihoods
 from lila.ranks import ALONE, Ranks
 from lila.training.methods import By
 from lila.training.optimisers import optimised
-from lila.training.settings import Resolved
+from lila.training.settings import PrecisionSteps, Resolved
 from lila.training.state import State
 
 _NO_EXAMPLES = Batch(torch.zeros(0, dtype=torch.long), torch.zeros(0), torch.zeros(0))
@@ -130,6 +130,9 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: Resolved,
         state.optimisers[name].zero_grad()
     subset = settings.sampled(len(evidence.examples(data)))
     estimate = evidence.estimate(data, draw, subset, audit=False)
+    if settings.precision_steps == PrecisionSteps.FIXED_POINT:
+        evidence.move_prior_to_fixed_point_(estimate.curvature)
+        state.prior.requires_grad_(False)  # it has arrived, and takes no gradient step
     evidence.backward(data, estimate, min((n for n in (subset, settings.subset) if n is not None), default=None))
     for name in groups:
         state.optimisers[name].step()
