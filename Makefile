@@ -41,8 +41,8 @@ bench-others:  ## what a user would choose instead, on the same work
 	$(PYTHON) -m venv $(VENV)-others
 	$(VENV)-others/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(VENV)-others/bin/python -m pip uninstall --quiet --yes torchvision
-	$(VENV)-others/bin/python benchmarks/laplace_torch.py
-	$(VENV)-others/bin/python benchmarks/cross_validation.py
+	$(VENV)-others/bin/python -m lila.benchmarks.laplace_torch
+	$(VENV)-others/bin/python -m lila.benchmarks.cross_validation
 
 clean:
 	rm -rf $(VENV) $(VENV)-others out dist build

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import lila
-from lila.layers import Bias, Scale
+from lila.model.fixup import Bias, Scale
 
 SIDE = 5
 CHANNELS = 2

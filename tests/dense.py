@@ -6,7 +6,7 @@ from torch import Tensor
 from cases import Case
 from lila.curvature import Diag, Full, Kron, Layer, Structure
 from lila.data.examples import Examples
-from lila.passes import Pass, gather
+from lila.laplace.passes import Pass, gather
 
 
 def curvature(

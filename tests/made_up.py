@@ -5,7 +5,7 @@ from math import pi
 from typing import Any
 
 from lila.data.transformed import true_ranges
-from lila.experiments.jobs import Job, Result
+from lila.reproduce.engine.jobs import Job, Result
 
 METHODS = {"lila": 0.9, "augerino": 0.8, "maximum-likelihood": 0.7, "non-invariant": 0.6, "fixed-loss": 0.5}
 """How good a method is made out to be, from 0 to 1."""

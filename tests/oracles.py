@@ -17,7 +17,7 @@ from torch.func import functional_call, hessian, jacrev
 
 import lila
 from cases import Case
-from lila.layers import Bias, Scale
+from lila.model.fixup import Bias, Scale
 
 
 def trainable(net: nn.Module) -> dict[str, Tensor]:

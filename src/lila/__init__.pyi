@@ -1,25 +1,25 @@
 """The public names, and where they are; `__init__.py` imports each when it is first asked for."""
 
+from ._util.ranks import RankError, Ranks
 from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
+from .augment.noise import Draw
 from .curvature import Rule, Sharing, register_rule
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
-from .evidence import Estimate, Evidence
-from .invariant import InvariantModel
-from .likelihood import Bernoulli, Categorical, Gaussian, Likelihood
-from .models import make_model
-from .noise import Draw
-from .posterior import Posterior
-from .prior import GaussianPrior
-from .ranks import RankError, Ranks
-from .running import RunningEvidence
+from .integrations.tensorboard import TensorBoard
+from .laplace.evidence import Estimate, Evidence
+from .laplace.posterior import Posterior
+from .laplace.running import RunningEvidence
+from .model.invariant import InvariantModel
+from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from .model.prior import GaussianPrior
+from .networks import make_model
 from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
 from .training.hyper import HyperOptimiser
 from .training.run import Run, load
 from .training.scores import class_scores
 from .training.settings import Settings
-from .training.tensorboard import TensorBoard
 
 __version__: str
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from commands import Lila
-from lila.bench import Job, hyper_steps, measure, memory, scaling, width
-from lila.bench.networks import prepared, warp_ratios
-from lila.bench.scaling import Point
+from lila.benchmarks import Job, hyper_steps, measure, memory, scaling, width
+from lila.benchmarks.networks import prepared, warp_ratios
+from lila.benchmarks.scaling import Point
 from lila.errors import NumericalError
 
 

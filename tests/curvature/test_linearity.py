@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 import lila
 from cases import NETWORKS, make_case
-from lila.curvature import Samples, record, recording
-from lila.curvature.linearity import linear_between_kinks
+from lila.curvature import Samples, record
+from lila.curvature.autograd import recording
+from lila.curvature.autograd.linearity import linear_between_kinks
 
 WEIGHT = torch.randn(3, 3)
 

@@ -12,7 +12,7 @@ from cases import CHANNELS, OUTPUTS, SIDE, Case, case_of
 from dense import curvature, dense
 from lila.curvature import Rule, Sharing, find_layers, register_rule
 from lila.curvature.rules import _RULES
-from lila.layers import Bias, Scale
+from lila.model.fixup import Bias, Scale
 from oracles import full_curvature
 
 

@@ -14,7 +14,7 @@ from lila.curvature import Full, Kron, Structure, find_layers
 from lila.curvature.eigen import eigh
 from lila.curvature.moments import add_second_moment_, bilinear, quadratic
 from lila.data.examples import Examples
-from lila.passes import Pass
+from lila.laplace.passes import Pass
 
 
 class Suite:

@@ -11,13 +11,13 @@ import lila
 import oracles
 from cases import LIKELIHOODS, NETWORKS, SIDE, Case, make_case
 from dense import dense
+from lila.augment.noise import NoiseName
 from lila.curvature import Kron, Sharing, Structure, UnbiasedKron
 from lila.curvature.kron_block import KronBlock
 from lila.curvature.moments import Outer
 from lila.data.examples import Batch, Examples
-from lila.noise import NoiseName
-from lila.passes import pull_back
-from lila.running import RunningEvidence
+from lila.laplace.passes import pull_back
+from lila.laplace.running import RunningEvidence
 
 GRID = torch.tensor([-0.9, 0.1, 0.7], dtype=torch.float64)  # over which noise is uniform, where it is enumerated
 

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from lila.data.archives import is_archive, unpack
+from lila.data.formats.archives import is_archive, unpack
 from lila.errors import DataError
 
 FILES = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from written import picture
 
-from lila.data.arrays import read_arrays
+from lila.data.formats.arrays import read_arrays
 from lila.data.images import ImageSet
 from lila.errors import DataError
 

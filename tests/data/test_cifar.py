@@ -8,7 +8,7 @@ import pytest
 import torch
 from written import CIFAR_FILES, cifar_record, write_cifar_folder
 
-from lila.data.cifar import ARCHIVE, CLASSES, FOLDER, read_cifar, refuse_pickled
+from lila.data.formats.cifar import ARCHIVE, CLASSES, FOLDER, read_cifar, refuse_pickled
 from lila.errors import DataError
 
 

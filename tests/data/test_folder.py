@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from written import picture, write_class_folders, write_image
 
-from lila.data.folder import read_folder
+from lila.data.formats.folder import read_folder
 from lila.data.images import ImageFiles, ImageSet
 from lila.errors import DataError
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from written import IDX_TYPES, idx_bytes
 
-from lila.data.idx import read_idx
+from lila.data.formats.idx import read_idx
 from lila.errors import DataError
 
 SHAPES: list[tuple[int, ...]] = [(4,), (2, 3), (2, 3, 4), (2, 1, 3, 2), (0, 3, 3)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from written import idx_bytes, picture, write_cifar_folder, write_class_folders, write_idx_folder
 
-from lila.data.cifar import ARCHIVE, FOLDER
+from lila.data.formats.cifar import ARCHIVE, FOLDER
 from lila.data.images import ImageData
 from lila.data.read import Reading, read
 from lila.data.sources import KNOWN

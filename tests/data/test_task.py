@@ -10,11 +10,11 @@ from torch.utils.data import DataLoader
 from written import picture, write_class_folders
 
 import lila
+from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.data.task import Recipe, Scaling, load_data
 from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
-from lila.noise import Draw
 
 
 @pytest.fixture

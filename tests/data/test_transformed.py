@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from lila.augment import Padding, warp
+from lila.augment.noise import Draw, Stream
 from lila.data.transformed import VERSIONS, Motion, VersionName, transformed, true_ranges
 from lila.errors import ArgumentError
-from lila.noise import Draw, Stream
 
 MOVING = [name for name in VersionName if name is not VersionName.ORIGINAL]
 SIDE = 28

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import worker
 
-from lila.ranks import Ranks
+from lila._util.ranks import Ranks
 from lila.training.checkpoint import read_checkpoint
 
 WORKER = Path(__file__).with_name("worker.py")

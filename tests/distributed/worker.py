@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import lila
-from lila.ranks import Ranks, leave, process_group
+from lila._util.ranks import Ranks, leave, process_group
 
 N = 23  # which neither two nor four processes share evenly
 

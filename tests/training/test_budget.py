@@ -6,8 +6,8 @@ import torch
 from test_fit import QUICK, data, network
 
 import lila
-from lila.allocation import Allocation
-from lila.memory import parse_bytes
+from lila._util.allocation import Allocation
+from lila._util.memory import parse_bytes
 from lila.training.budget import _of_step, choose_microbatch, measure
 from lila.training.settings import Resolved
 

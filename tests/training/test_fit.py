@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import lila
-from lila.noise import Draw
+from lila.augment.noise import Draw
 from lila.training.optimisers import cosine
 from lila.training.settings import Settings
 from lila.training.state import State

@@ -8,8 +8,8 @@ import torch
 from test_fit import QUICK, data, network
 
 import lila
-from lila.evidence import Evidence
-from lila.models.plain import mlp
+from lila.laplace.evidence import Evidence
+from lila.networks.plain import mlp
 
 
 def test_the_number_of_probes_follows_from_the_passes_and_the_number_of_examples() -> None:

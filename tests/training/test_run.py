@@ -7,7 +7,7 @@ from torch import nn
 
 import lila
 from cases import Gamma, Residual
-from lila.architecture import build, describe
+from lila.training.architecture import build, describe
 
 
 @pytest.mark.parametrize("method", ["lila", "non-invariant", "fixed-loss"])
@@ -76,7 +76,7 @@ def test_a_network_of_ones_own_must_be_brought_to_load(tmp_path: Path) -> None:
         ),
         nn.Sequential(nn.MaxPool2d(2), nn.GroupNorm(2, 4, affine=False), nn.LayerNorm((3, 4)), nn.Softplus(beta=2)),
         nn.Sequential(nn.Sequential(nn.Conv1d(1, 1, 3, padding_mode="circular", padding=1)), nn.GELU("tanh")),
-        lila.layers.Scale(),
+        lila.model.fixup.Scale(),
     ],
 )
 def test_described_modules_are_built_again(module: nn.Module) -> None:

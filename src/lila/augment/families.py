@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.choices import choose
 from lila.augment.exponential import affine_exp
 from lila.augment.lie import Generator, LieFamily, LiePoints, degrees, pixels, scale_factor
 from lila.augment.parameterisation import Parameterisation
 from lila.augment.warp import Padding, warp
-from lila.choices import choose
 from lila.errors import ArgumentError, DataError
 
 AFFINE_2D: tuple[Generator, ...] = (

@@ -12,9 +12,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import choose
 from lila.augment.base import Augmentation
 from lila.augment.parameterisation import PARAMETERISATIONS, Parameterisation, ParameterisationName
-from lila.choices import choose
 from lila.errors import ArgumentError
 
 _RUN_AWAY = 100.0  # a factor by which no image is scaled for its own good

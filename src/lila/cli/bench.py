@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila bench`."""
     import torch
 
-    from lila.bench import JOBS, RUNS, machine, measure, memory, scaling, whole_run, width
-    from lila.choices import check_count, choose
+    from lila._util.choices import check_count, choose
+    from lila._util.memory import keep_heap
+    from lila.benchmarks import JOBS, RUNS, machine, measure, memory, scaling, whole_run, width
     from lila.errors import ArgumentError
-    from lila.memory import keep_heap
     from lila.training.checkpoint import write_json
     from lila.training.settings import FULL_PASSES, PassesName
 

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila export`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
-    from lila.export import TargetName
+    from lila.results.export import TargetName
 
     targets = [target.value for target in TargetName]
     parser.add_argument("--to", choices=targets, default="torchvision", help="library to write code for [torchvision]")
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila export`."""
-    from lila.export import export_code, export_json
-    from lila.export.parameters import run_parameters
-    from lila.files import replaced
-    from lila.runs import open_run
+    from lila._util.files import replaced
+    from lila.results.export import export_code, export_json
+    from lila.results.export.parameters import run_parameters
+    from lila.training.runs import open_run
 
     opened, task = open_run(arguments.run)
     channels = opened.shape[0]

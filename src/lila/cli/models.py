@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila models`."""
-    from lila.choices import check_count
+    from lila._util.choices import check_count
     from lila.errors import ArgumentError
-    from lila.models.registry import MODELS, make_model
+    from lila.networks.registry import MODELS, make_model
 
     sides = arguments.shape.split("x")
     if len(sides) != 3 or not all(side.isdigit() and int(side) for side in sides):

@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lila._util.files import replaced
 from lila.cli.options import takes_folder, takes_path
 from lila.data.images import SUFFIXES, ImageFiles, ImageSet, image_paths
 from lila.errors import DataError
-from lila.files import replaced
-from lila.runs import RunTask, open_run
 from lila.training.run import Run
+from lila.training.runs import RunTask, open_run
 
 EXAMPLES = """examples:
   lila predict runs/photos new/ > classes.csv

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila report`."""
-    from lila.report import sheet_of_folder, write_report
+    from lila.results.report import sheet_of_folder, write_report
 
     write_report([sheet_of_folder(folder) for folder in arguments.runs], arguments.out, arguments.title)
     print(f"The report is {arguments.out}: open it in a browser.")

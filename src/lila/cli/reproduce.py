@@ -15,8 +15,8 @@ from lila.cli.options import takes_folder
 from lila.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from lila.experiments import Experiment
-    from lila.experiments.jobs import Job, Shard
+    from lila.reproduce.engine.jobs import Job, Shard
+    from lila.reproduce.paper import Experiment
 
 EXAMPLES = """examples:
   lila reproduce                                    # what there is
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_shard(text: str) -> "Shard":
     """A shard from "2/8"."""
-    from lila.experiments.jobs import Shard
+    from lila.reproduce.engine.jobs import Shard
 
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
@@ -57,16 +57,16 @@ def read_shard(text: str) -> "Shard":
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila reproduce`."""
-    from lila.experiments import EXPERIMENTS
+    from lila.reproduce.paper import EXPERIMENTS
 
     if not arguments.names:
         titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
         told = (f"{name:<26} {title}" for name, title in titles.items())
         print(json.dumps(titles, indent=2) if arguments.json else "\n".join(told))
         return 0
-    from lila.choices import check_count
-    from lila.experiments.runner import JobError
-    from lila.plots.style import new_figure
+    from lila._util.choices import check_count
+    from lila.reproduce.engine.runner import JobError
+    from lila.results.plots.style import new_figure
 
     check_count("seeds", arguments.seeds, optional=True)
     check_count("jobs", arguments.jobs)
@@ -106,14 +106,14 @@ def parted(experiments: "list[Experiment]", arguments: argparse.Namespace) -> "l
 
 def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, object] | None:
     """Do one experiment; None if others have jobs left to do."""
+    from lila._util.versions import versions
     from lila.cli.together import device
-    from lila.experiments import EXPERIMENTS
-    from lila.experiments.experiment import Scale
-    from lila.experiments.jobs import Shard
-    from lila.experiments.output import conclude, record, text, write, write_index
-    from lila.experiments.runner import run_jobs
-    from lila.experiments.store import Store, rounded
-    from lila.versions import versions
+    from lila.reproduce.engine.experiment import Scale
+    from lila.reproduce.engine.jobs import Shard
+    from lila.reproduce.engine.output import conclude, record, text, write, write_index
+    from lila.reproduce.engine.runner import run_jobs
+    from lila.reproduce.engine.store import Store, rounded
+    from lila.reproduce.paper import EXPERIMENTS
 
     scale = Scale(arguments.scale)
     seeds = arguments.seeds or (experiment.small_seeds if scale is Scale.SMALL else experiment.paper_seeds)
@@ -140,8 +140,8 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     write(outcome, folder / experiment.name)
     write_index(folder, list(EXPERIMENTS))
     if arguments.report:
-        from lila.experiments.sheets import sheets
-        from lila.report import write_report
+        from lila.reproduce.engine.sheets import sheets
+        from lila.results.report import write_report
 
         write_report(sheets(outcome), folder / experiment.name / "report.html", experiment.name, outcome)
     if not arguments.json:

@@ -5,15 +5,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from lila._util.memory import keep_heap
 from lila.cli.options import read_count, takes_folder, takes_path
 from lila.cli.show import record
 from lila.cli.together import add_device_options, processes
 from lila.cli.train import source
 from lila.data.task import load_data
-from lila.memory import keep_heap
-from lila.runs import read_task
 from lila.training.fit import resume
 from lila.training.progress import ProgressName
+from lila.training.runs import read_task
 
 EXAMPLES = """example:
   lila resume runs/digits"""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lila.cli.options import takes_folder, takes_path
 
 if TYPE_CHECKING:
-    from lila.runs import RunTask
     from lila.training.run import Run
+    from lila.training.runs import RunTask
 
 EXAMPLES = """examples:
   lila show runs/first
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila show`."""
-    from lila.runs import open_run
+    from lila.training.runs import open_run
 
     opened, task = open_run(arguments.run)
     if arguments.picture is not None:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
     """Draw a run; with the true ranges and some images if it is known what it was made from."""
     from lila.errors import DataError
-    from lila.plots import draw_run
+    from lila.results.plots import draw_run
 
     if task is None:
         draw_run(run, path)

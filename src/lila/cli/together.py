@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lila.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from lila.ranks import Ranks
+    from lila._util.ranks import Ranks
 
 
 def add_device_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
     """The processes of this command, and the device of this one; those that are not the first do not speak."""
-    from lila.ranks import process_group
+    from lila._util.ranks import process_group
 
     where = device(arguments.device)
     with process_group(where, timedelta(seconds=arguments.rank_timeout)) as ranks:

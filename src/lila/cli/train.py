@@ -16,7 +16,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from lila._util.memory import keep_heap
 from lila.augment.families import AFFINE_2D
+from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import ParameterisationName
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
@@ -28,16 +30,14 @@ from lila.data.sources import KNOWN
 from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
-from lila.memory import keep_heap
-from lila.noise import NoiseName
-from lila.presets import PRESETS, Preset, PresetName
-from lila.prior import PriorStructure
-from lila.runs import RunTask, read_task
+from lila.model.prior import PriorStructure
 from lila.training.checkpoint import CHECKPOINT, read_settings
 from lila.training.fit import fit, resume
 from lila.training.methods import MethodName
+from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
 from lila.training.run import Run
+from lila.training.runs import RunTask, read_task
 from lila.training.settings import AveragesName, FinalName, OptimiserName, PassesName, Settings
 
 EXAMPLES = """examples:

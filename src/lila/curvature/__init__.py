@@ -2,15 +2,15 @@
 
 from enum import StrEnum
 
+from lila.curvature.autograd.recording import record
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.diag import Diag
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
 from lila.curvature.layers import Layer, find_layers
-from lila.curvature.recording import record
 from lila.curvature.roots import Columns, CurvatureKind, Roots
 from lila.curvature.rules import Rule, Sharing, register_rule
 from lila.curvature.structure import Structure
-from lila.curvature.tape import Samples, Tape
 from lila.curvature.unbiased import UnbiasedKron
 
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
+from lila.curvature.autograd.recording import record
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer, find_layers
-from lila.curvature.recording import record
 from lila.curvature.structure import jacobian
-from lila.curvature.tape import Samples, Tape
 from lila.errors import ModelError
-from lila.invariant import InvariantModel
+from lila.model.invariant import InvariantModel
 
 _EXAMPLES, _SAMPLES = 2, 2  # enough to tell examples, and views of one example, from each other
 _TOLERANCE = 1e-2  # of the gradient's norm: a wrong rule is off by much more

@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
 from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
-from lila.curvature.tape import Samples, Tape
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from lila._util.memory import available_bytes, readable_bytes
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
 from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
-from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError, NumericalError
-from lila.memory import available_bytes, readable_bytes
 
 _MATRICES_HELD = 7  # at the most, as counted in the gradient: sum, factor, cotangent, a batch's part and its graph
 _SHARE = 0.8  # of the free memory; the rest is for the network's graph

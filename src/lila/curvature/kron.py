@@ -17,16 +17,16 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from lila._util.memory import available_bytes, readable_bytes
+from lila._util.ranks import Ranks
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.kron_block import Eigen, Factor, KronBlock
 from lila.curvature.layers import Layer
 from lila.curvature.moments import Known, Outer, bilinear
 from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
 from lila.curvature.structure import Structure, as_blocks, jacobian
-from lila.curvature.tape import Samples, Tape
 from lila.errors import MemoryBudgetError
-from lila.memory import available_bytes, readable_bytes
-from lila.ranks import Ranks
 
 _EIGEN_OPERATIONS = 20  # by the cube of the side, in operations of a product of matrices that take as long
 _COPIES = 8  # of the factors: sums, those of all examples, eigenvectors, cotangent, for a checkpoint, while decomposing

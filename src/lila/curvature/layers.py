@@ -124,7 +124,7 @@ def check_examples_apart(net: nn.Module) -> None:
             raise ModelError(
                 f"{name!r} is a {type(module).__name__}. Batch norm lets the examples of a batch influence each other, "
                 "so there is no likelihood of a single example, and the evidence is not defined. Use nn.GroupNorm or "
-                "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.layers.Scale and Bias)."
+                "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.model.fixup.Scale and Bias)."
             )
         if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
             raise ModelError(

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lila.choices import check_count
-from lila.likelihood import Likelihood
-from lila.noise import Draw
+from lila._util.choices import check_count
+from lila.augment.noise import Draw
+from lila.model.likelihood import Likelihood
 
 
 @dataclass(frozen=True)

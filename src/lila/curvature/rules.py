@@ -19,7 +19,7 @@ from math import prod
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lila.layers import Bias, Scale
+from lila.model.fixup import Bias, Scale
 
 
 class Sharing(Enum):
@@ -148,7 +148,7 @@ class GroupNormRule(Rule):
 
 
 class ScaleRule(Rule):
-    """A scalar that multiplies every element: `lila.layers.Scale`."""
+    """A scalar that multiplies every element: `lila.model.fixup.Scale`."""
 
     weight, bias = "scale", None
     sharing = Sharing.REDUCE
@@ -167,7 +167,7 @@ class ScaleRule(Rule):
 
 
 class BiasRule(Rule):
-    """A scalar that is added to every element, `lila.layers.Bias`: a constant input, so one position stands for all."""
+    """A scalar added to every element, `lila.model.fixup.Bias`: a constant input, so one position stands for all."""
 
     weight, bias = None, "bias"
     sharing = Sharing.REDUCE

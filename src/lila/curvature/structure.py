@@ -16,11 +16,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from lila._util.ranks import Ranks
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
 from lila.curvature.roots import Columns
-from lila.curvature.tape import Samples, Tape
 from lila.errors import ArgumentError
-from lila.ranks import Ranks
 
 
 class Structure(ABC):

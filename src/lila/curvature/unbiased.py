@@ -28,9 +28,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.kron import Kron, is_reduced
 from lila.curvature.moments import Outer
-from lila.curvature.tape import Samples, Tape
 
 
 @dataclass(frozen=True)

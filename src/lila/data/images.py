@@ -10,8 +10,8 @@ import torch
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from lila.augment.noise import Draw
 from lila.errors import ArgumentError, DataError
-from lila.noise import Draw
 
 GREY_MODES = {"1", "L", "LA", "I", "I;16", "I;16B", "F"}
 _FIRST_TURNED = 5  # orientations from here on swap height and width

@@ -8,13 +8,13 @@ from pathlib import Path
 import platformdirs
 import torch
 
-from lila.data import arrays, cifar
-from lila.data.archives import is_archive, unpack
-from lila.data.arrays import read_arrays
-from lila.data.cifar import read_cifar, refuse_pickled
-from lila.data.digits import read_digits
-from lila.data.folder import read_folder
-from lila.data.idx import read_idx
+from lila.data.formats import arrays, cifar
+from lila.data.formats.archives import is_archive, unpack
+from lila.data.formats.arrays import read_arrays
+from lila.data.formats.cifar import read_cifar, refuse_pickled
+from lila.data.formats.digits import read_digits
+from lila.data.formats.folder import read_folder
+from lila.data.formats.idx import read_idx
 from lila.data.images import ImageData, ImageSet
 from lila.data.sources import KNOWN, data_folder, find, find_file
 from lila.errors import ArgumentError, DataError

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import platformdirs
 
-from lila.data.archives import unpack
-from lila.data.cifar import ARCHIVE
+from lila.data.formats.archives import unpack
+from lila.data.formats.cifar import ARCHIVE
 from lila.errors import DataError
 
 _TIMEOUT = 30  # seconds without an answer

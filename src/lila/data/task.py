@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lila.choices import check_count, choose
+from lila._util.choices import check_count, choose
+from lila._util.memory import available_bytes
+from lila.augment.noise import Draw
 from lila.data.examples import Data
 from lila.data.images import ImageData, ImageSet
 from lila.data.read import Reading, read
 from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
-from lila.memory import available_bytes
-from lila.noise import Draw
 
 _CHUNK = 100
 _SCALED_BY = 5000  # training images from which means and deviations are computed, at most

@@ -12,10 +12,10 @@ from math import log, pi
 import torch
 from torch import Tensor
 
+from lila._util.choices import choose
 from lila.augment.families import AFFINE_2D, LieImages
 from lila.augment.lie import Generator
-from lila.choices import choose
-from lila.noise import Draw, Stream
+from lila.augment.noise import Draw, Stream
 
 
 class VersionName(StrEnum):

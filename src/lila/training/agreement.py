@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from lila._util.ranks import Ranks
 from lila.data.examples import Data, Examples
-from lila.ranks import Ranks
 from lila.training.settings import Resolved
 from lila.training.state import State
 

@@ -10,13 +10,13 @@ from math import ceil
 
 import torch
 
-from lila.allocation import Allocation
+from lila._util.allocation import Allocation
+from lila._util.memory import available_bytes, parse_bytes, readable_bytes
+from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
-from lila.evidence import Evidence
-from lila.memory import available_bytes, parse_bytes, readable_bytes
-from lila.noise import Draw
-from lila.passes import pull_back
+from lila.laplace.evidence import Evidence
+from lila.laplace.passes import pull_back
 from lila.training.methods import By
 from lila.training.settings import PassesName, Resolved
 

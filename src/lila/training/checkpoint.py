@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from lila._util.files import replaced
 from lila.errors import LilaError
-from lila.files import replaced
 from lila.training.settings import Resolved
 
 FORMAT = "lila-checkpoint-1"

@@ -15,19 +15,19 @@ from typing import Any
 import torch
 from torch import nn
 
+from lila._util.choices import choose
+from lila._util.memory import peak_bytes
+from lila._util.ranks import ALONE, Ranks
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
-from lila.choices import choose
+from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError, NumericalError
-from lila.evidence import Estimate, Evidence, Terms
-from lila.invariant import InvariantModel
-from lila.likelihood import Categorical, Likelihood
-from lila.memory import peak_bytes
-from lila.noise import Draw
-from lila.passes import check_inputs
-from lila.prior import GaussianPrior
-from lila.ranks import ALONE, Ranks
+from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.laplace.passes import check_inputs
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Categorical, Likelihood
+from lila.model.prior import GaussianPrior
 from lila.training.agreement import agreed
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint

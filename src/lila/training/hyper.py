@@ -13,12 +13,12 @@ from math import ceil, exp, inf
 import torch
 from torch import Tensor
 
-from lila.choices import check_count
+from lila._util.choices import check_count
+from lila.augment.noise import Draw
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
-from lila.evidence import Estimate, Evidence
-from lila.noise import Draw
-from lila.running import RunningEvidence
+from lila.laplace.evidence import Estimate, Evidence
+from lila.laplace.running import RunningEvidence
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 
 _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less

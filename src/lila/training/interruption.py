@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lila.ranks import RankError
+from lila._util.ranks import RankError
 from lila.training.checkpoint import write_checkpoint
 from lila.training.state import State
 

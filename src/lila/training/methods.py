@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from lila.passes import Average
+from lila.laplace.passes import Average
 
 
 class By(Enum):

@@ -7,14 +7,15 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from lila.architecture import build, describe
+from lila._util.versions import versions
 from lila.augment.base import Augmentation
 from lila.errors import ArgumentError
-from lila.evidence import Estimate, Terms
-from lila.invariant import InvariantModel
-from lila.likelihood import Likelihood
-from lila.posterior import Posterior
-from lila.prior import GaussianPrior
+from lila.laplace.evidence import Estimate, Terms
+from lila.laplace.posterior import Posterior
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Likelihood
+from lila.model.prior import GaussianPrior
+from lila.training.architecture import build, describe
 from lila.training.checkpoint import (
     CHECKPOINT,
     MODEL,
@@ -29,7 +30,6 @@ from lila.training.checkpoint import (
 )
 from lila.training.settings import Resolved
 from lila.training.state import State
-from lila.versions import versions
 
 M = TypeVar("M", bound=nn.Module)
 

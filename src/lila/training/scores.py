@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from lila._util.ranks import ALONE, Ranks
 from lila.data.examples import Data, Examples
-from lila.invariant import InvariantModel
-from lila.likelihood import Categorical, Likelihood
-from lila.ranks import ALONE, Ranks
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Categorical, Likelihood
 
 _BINS = 15
 

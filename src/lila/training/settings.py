@@ -5,12 +5,12 @@ from enum import StrEnum
 from math import ceil
 from typing import Any, Self
 
-from lila.choices import check_count, choose
+from lila._util.choices import check_count, choose
+from lila._util.memory import parse_bytes
+from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, StructureName
 from lila.errors import ArgumentError
-from lila.memory import parse_bytes
-from lila.noise import NoiseName
-from lila.prior import PriorStructure
+from lila.model.prior import PriorStructure
 from lila.training.methods import METHODS, By, Method, MethodName
 
 _ENOUGH_PROBES = 1_000  # over all examples: see docs/speed.md

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from lila.errors import ArgumentError
-from lila.invariant import InvariantModel
-from lila.likelihood import Likelihood
-from lila.prior import GaussianPrior
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Likelihood
+from lila.model.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
 from lila.training.hyper import HyperOptimiser
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.ranks import ALONE, Ranks
+from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import NumericalError
-from lila.evidence import Estimate, Evidence
-from lila.likelihood import Categorical
-from lila.noise import Draw
-from lila.passes import log_likelihoods
-from lila.ranks import ALONE, Ranks
+from lila.laplace.evidence import Estimate, Evidence
+from lila.laplace.passes import log_likelihoods
+from lila.model.likelihood import Categorical
 from lila.training.methods import By
 from lila.training.optimisers import optimised
 from lila.training.settings import PrecisionSteps, Resolved

@@ -1,0 +1,1 @@
+"""How layers' inputs and gradients are had from autograd, and fast."""

@@ -1,0 +1,1 @@
+"""The Laplace approximation: the evidence, its gradient, and the posterior."""

@@ -1,0 +1,375 @@
+"""The Laplace approximation of the log marginal likelihood ("evidence") of an invariant network (eq. aug_laplace_ggn).
+
+log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2 pi|,    H = curvature + diag(delta)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import log, pi
+
+import torch
+from torch import Tensor
+
+from lila._util.choices import check_count, choose
+from lila._util.ranks import ALONE, Ranks
+from lila.augment.noise import Draw, NoiseName
+from lila.curvature import (
+    STRUCTURES,
+    CurvatureKind,
+    Kron,
+    Layer,
+    Roots,
+    Structure,
+    StructureName,
+    UnbiasedKron,
+    find_layers,
+)
+from lila.curvature.audit import check_runs_last
+from lila.curvature.structure import check_precision
+from lila.data.examples import Batch, Data, Examples
+from lila.errors import ArgumentError
+from lila.laplace.passes import Average, Fit, Pass, check_finite, check_model, gather, pull_back
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Likelihood
+from lila.model.prior import GaussianPrior, PriorStructure
+
+
+class LayersName(StrEnum):
+    """Over which weights the evidence integrates."""
+
+    ALL = "all"
+    LAST = "last"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of the evidence, in nats for the whole data set.
+
+    Attributes:
+        log_likelihood: sum_n log p(y_n | f_hat(x_n)).
+        log_prior: log p(theta).
+        log_det: -1/2 log|H / 2 pi|, the price of complexity.
+        standard_error: of their sum, as far as it comes from using some of the examples only; 0 if all were used.
+    """
+
+    log_likelihood: float
+    log_prior: float
+    log_det: float
+    standard_error: float = field(default=0.0, kw_only=True)
+
+    @property
+    def value(self) -> float:
+        """The estimate of the log marginal likelihood: the sum of the three terms."""
+        return self.log_likelihood + self.log_prior + self.log_det
+
+    def terms(self) -> dict[str, float]:
+        """The three terms by name."""
+        return {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior, "log_det": self.log_det}
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate(Terms):
+    """An estimate of the evidence, and what its gradient follows from.
+
+    Attributes:
+        curvature: the curvature of the negative log-likelihood.
+        draw: the noise under which it was estimated; None if from many draws.
+    """
+
+    curvature: Structure
+    draw: Draw | None
+
+
+class Evidence:
+    """The evidence of an invariant network, and its gradient in every hyperparameter.
+
+    The hyperparameters are the trainable parameters of the augmentation, the likelihood and the prior.
+
+    Args:
+        model: the invariant network.
+        likelihood: of the targets.
+        prior: over the weights of the network.
+        structure: of the curvature: "kron", "diag" or "full".
+        curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
+        probes: random probes per example in the estimate, in place of all columns of the output Hessian's root. They
+            estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
+            and that of the examples. None is exact.
+        gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
+            of that; with all columns in the estimate it is unbiased. None is exact.
+        microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
+            of a gradient with all columns grows with the number of outputs; with probes it does not.
+        layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
+            being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
+        average: "function" for the invariant network; "log-likelihood" for standard data augmentation, whose
+            likelihood the paper shows to be flawed, to compare with.
+        ranks: the processes that share the passes over the data, `Ranks.here()` inside a process group; all must ask
+            for the same things in the same order.
+        unbiased: take off the bias that noise in the averages over views brings to the Kronecker factors and to the
+            log-likelihood, so that few views give on average what many would. It needs independent views, at least two.
+    """
+
+    def __init__(
+        self,
+        model: InvariantModel,
+        likelihood: Likelihood,
+        prior: GaussianPrior,
+        structure: str | StructureName = "kron",
+        curvature: str | CurvatureKind = "ggn",
+        probes: int | None = None,
+        gradient_probes: int | None = None,
+        microbatch: int = 64,
+        layers: str | LayersName = "all",
+        average: str | Average = "function",
+        ranks: Ranks = ALONE,
+        *,
+        unbiased: bool = False,
+    ) -> None:
+        name = choose(StructureName, structure, "curvature structure")
+        kind = choose(CurvatureKind, curvature, "curvature")
+        check_count("microbatch", microbatch)
+        self.model, self.likelihood, self.prior = model, likelihood, prior
+        self.structure = UnbiasedKron if unbiased else STRUCTURES[name]
+        self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
+        self.microbatch = microbatch
+        self.ranks = ranks
+        self.layers = choose(LayersName, layers, "choice of layers")
+        self.average = choose(Average, average, "average")
+        self.unbiased = unbiased
+        if unbiased:
+            self._check_unbiased(name)
+        self._check_prior(prior)
+        self._layers()  # says at once what is wrong with the network
+
+    def estimate(
+        self, data: Data, draw: Draw | None = None, subset: int | None = None, *, audit: bool = True
+    ) -> Estimate:
+        """Estimate the evidence by one pass over the data without a graph.
+
+        Args:
+            data: a pair of tensors, a map-style Dataset of (x, y), or a DataLoader over one.
+            draw: the noise; the default is that of seed 0 and epoch 0.
+            subset: use this many random examples only, and scale what is a sum over examples up to all of them. The
+                estimate then has a standard error, that of the log-likelihood.
+            audit: check first, on a few examples, that the layers of the network account for its gradients. It takes
+                a moment, and who makes many estimates with one network need not repeat it.
+        """
+        draw = draw or Draw()
+        self._check_prior(self.prior)
+        examples, pass_ = self.examples(data), self._pass(draw, self.roots)
+        if audit:
+            self.audit(data)
+        batches, scale = self._batches(examples, draw, subset)
+        fit, curvature = gather(pass_, batches, self.ranks)
+        whole = curvature.scaled(scale).decomposed(self.ranks)
+        log_likelihood, standard_error = fit.of_all(len(examples))
+        return self._assess(log_likelihood, whole, draw, self.prior, standard_error)
+
+    def audit(self, data: Data) -> None:
+        """Check on a few examples that their type fits the network, and that its layers account for its gradients.
+
+        Raises:
+            DataError: the inputs' type is not that of the weights.
+            ModelError: the layers' rules do not account for the network's gradients.
+        """
+        self.check_model(self._pass(Draw(), self.roots), next(self.examples(data).batches(2)))
+
+    @torch.no_grad()
+    def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
+        """The log-likelihood of all examples, or of a random subset of them, without its curvature."""
+        pass_ = self._pass(draw or Draw(), self.roots)
+        batches, _ = self._batches(self.examples(data), pass_.draw, subset)
+        return pass_.fit(batches, self.ranks)
+
+    def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
+        """The same estimate under another prior: no pass over the data, and nothing is changed."""
+        self._check_prior(prior)
+        return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
+
+    @torch.enable_grad()
+    def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
+        """The gradient of the evidence in every hyperparameter, by a second pass in microbatches.
+
+        Args:
+            data: the same as the estimate's.
+            estimate: from `estimate`, at the present hyperparameters and weights.
+            subset: use this many random examples only, scaled up: an unbiased estimate of the gradient at the
+                estimate's curvature.
+
+        Returns:
+            Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
+        """
+        pulled = self._second_pass(data, estimate, subset) if self.pulled() else {}
+        return self._gradients(pulled, estimate.curvature)
+
+    def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
+        """Gradients in the augmentation and the likelihood."""
+        at, parameters = estimate.curvature, self.pulled()
+        if type(at) is not self.structure:
+            raise ArgumentError(
+                f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
+                f"{self.structure.__name__}. Make the estimate with the same Evidence."
+            )
+        if estimate.draw is None:
+            raise ArgumentError(
+                "This estimate comes from running averages, so there is no noise under which its gradient could be "
+                "taken. Make one from the data: evidence.estimate(data)."
+            )
+        with torch.no_grad():
+            cotangent = at.cotangent(self.prior.precisions())
+        batches, scale = self._batches(self.examples(data), estimate.draw, subset)
+        pass_ = self.gradient_pass(estimate.draw)
+        pulled = pull_back(pass_, batches, cotangent, list(parameters.values()), self.ranks)
+        return dict(zip(parameters, (scale * grad for grad in pulled), strict=True))
+
+    def pulled(self) -> dict[str, torch.nn.Parameter]:
+        """The hyperparameters whose gradient takes a pass over the data: all but the prior's."""
+        return {name: p for name, p in self.hyperparameters().items() if not name.startswith("prior.")}
+
+    def _gradients(self, pulled: Mapping[str, Tensor], curvature: Structure) -> dict[str, Tensor]:
+        """All gradients, by name: those of the second pass, and those in the prior, which need no pass."""
+        parameters = self.hyperparameters()
+        of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
+        gradients = dict(pulled)
+        if of_prior:
+            log_prior, log_det = self._prior_terms(curvature, self.prior)
+            of_terms = torch.autograd.grad(log_prior + log_det, list(of_prior.values()), materialize_grads=True)
+            gradients |= zip(of_prior, of_terms, strict=True)
+        for name, gradient in gradients.items():
+            check_finite(f"gradient of the evidence in {name}", gradient)
+        return {name: gradients[name] for name in parameters}
+
+    def backward(self, data: Data, estimate: Estimate, subset: int | None = None) -> None:
+        """Add the gradient of the *negative* evidence to the `.grad` of each hyperparameter, for an optimiser."""
+        gradients = self.gradient(data, estimate, subset)
+        for name, parameter in self.hyperparameters().items():
+            parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
+
+    def hyperparameters(self) -> dict[str, torch.nn.Parameter]:
+        """The trainable parameters of augmentation, likelihood and prior, by name."""
+        owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
+        return {
+            f"{owner}.{name}": parameter
+            for owner, module in owners.items()
+            for name, parameter in module.named_parameters()
+            if parameter.requires_grad
+        }
+
+    def gradient_pass(self, draw: Draw | None = None) -> Pass:
+        """What the second pass does with a batch."""
+        return self._pass(draw or Draw(), self.gradient_roots)
+
+    def no_curvature(self) -> Structure:
+        """The curvature of no examples."""
+        return self.structure.zeros(self._layers(), next(self.model.net.parameters()).detach())
+
+    def examples(self, data: Data) -> Examples:
+        """The data as the passes see it, on the network's device."""
+        return Examples(data, next(self.model.net.parameters()).device)
+
+    def _layers(self) -> tuple[Layer, ...]:
+        layers = find_layers(self.model.net)
+        check_precision(next(self.model.net.parameters()))
+        self._check_placement()
+        return layers if self.layers is LayersName.ALL else layers[-1:]
+
+    def check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
+        """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
+        check_model(pass_, few)
+        if self.layers is LayersName.LAST:
+            check_runs_last(self.model.net, pass_.layers[0], few.x)
+
+    def _check_unbiased(self, structure: StructureName) -> None:
+        if structure is not StructureName.KRON:
+            raise ArgumentError(
+                f"Unbiased averages exist for structure='kron' only, not for {structure.value!r}. Use that, or "
+                "unbiased=False with more samples."
+            )
+        if self.average is not Average.FUNCTION:
+            raise ArgumentError(
+                "unbiased=True takes off the bias that comes from averaging outputs over views, but with "
+                "average='log-likelihood' outputs are not averaged. Use average='function', or unbiased=False."
+            )
+        if self.model.noise is not NoiseName.INDEPENDENT:
+            raise ArgumentError(
+                f"unbiased=True needs independent views, but the model's noise is {self.model.noise.value!r}. The mean "
+                "of stratified views varies less than V / S, where V is the covariance of a view, so that the "
+                "correction would overshoot. Use noise='independent' (--noise independent), in InvariantModel or fit."
+            )
+        if self.model.samples < 2:
+            raise ArgumentError(
+                "unbiased=True estimates how much views differ, so it needs at least 2 samples, but the model has "
+                f"{self.model.samples}. Use InvariantModel(..., samples=2) or more."
+            )
+
+    def _check_prior(self, prior: GaussianPrior) -> None:
+        if issubclass(self.structure, Kron) and prior.structure is PriorStructure.DIAGONAL:
+            raise ArgumentError(
+                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
+                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
+            )
+        trainable = {name for name, p in self.model.net.named_parameters() if p.requires_grad}
+        differing = sorted(trainable ^ set(prior.weight_names))
+        if differing:
+            raise ArgumentError(
+                f"The prior and the network disagree on which weights are trainable: {differing}. Make the "
+                "GaussianPrior from this network, after freezing what is to be frozen."
+            )
+
+    def _check_placement(self) -> None:
+        weight = next(self.model.net.parameters())
+        for name, parameter in self.hyperparameters().items():
+            if (parameter.device, parameter.dtype) != (weight.device, weight.dtype):
+                raise ArgumentError(
+                    f"{name} is {parameter.dtype} on {parameter.device}, but the network is {weight.dtype} on "
+                    f"{weight.device}. Move it: {name.partition('.')[0]}.to({str(weight.device)!r}, {weight.dtype})."
+                )
+
+    def _pass(self, draw: Draw, roots: Roots) -> Pass:
+        layers = self._layers()
+        return Pass(self.model, self.likelihood, layers, self.structure, roots, draw, self.average, self.unbiased)
+
+    def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
+        """Batches of this process's examples, and the factor that scales all sums up to the whole data set."""
+        chosen = torch.arange(len(examples)) if subset is None else draw.subset(len(examples), subset)
+        return examples.batches(self.microbatch, self.ranks.share(chosen)), len(examples) / len(chosen)
+
+    def weights_of(self, curvature: Structure) -> dict[str, Tensor]:
+        """The weights that a curvature is over, by name, without a graph."""
+        weights = dict(self.model.net.named_parameters())
+        return {name: weights[name].detach() for layer in curvature.over() for name in layer.parameter_names}
+
+    def log_prior(self, curvature: Structure) -> Tensor:
+        """The term log p(theta) of the weights that a curvature is over."""
+        return self.prior.log_prob(self.weights_of(curvature))
+
+    def move_prior_to_fixed_point_(self, curvature: Structure) -> None:
+        """Set each trainable precision of the prior to where the evidence, at this curvature, is largest."""
+        self.prior.move_to_fixed_point_(self.weights_of(curvature), lambda: curvature.log_det(self.prior.precisions()))
+
+    def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
+        """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
+        chosen = self.weights_of(curvature)
+        count = sum(weight.numel() for weight in chosen.values())
+        log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
+        return prior.log_prob(chosen), log_det
+
+    def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
+        """The estimate that a log-likelihood and a curvature of all examples, however they were found, make."""
+        return self._assess(log_likelihood, curvature, None, self.prior, standard_error)
+
+    def _assess(
+        self,
+        log_likelihood: float,
+        curvature: Structure,
+        draw: Draw | None,
+        prior: GaussianPrior,
+        standard_error: float,
+    ) -> Estimate:
+        with torch.no_grad():
+            log_prior, log_det = self._prior_terms(curvature, prior)
+        check_finite("log prior", log_prior)
+        check_finite("log-determinant", log_det)
+        return Estimate(
+            log_likelihood, float(log_prior), float(log_det), curvature, draw, standard_error=standard_error
+        )

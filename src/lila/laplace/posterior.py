@@ -1,0 +1,128 @@
+"""The Laplace posterior over the weights of an invariant network, and what it predicts.
+
+    q(theta) = N(theta*, Sigma),    Sigma = (H + diag(delta))^-1,
+
+with the curvature H in any structure. Predictions use the network linearised at theta* (the GLM predictive), whose
+Jacobian is that of f_hat, averaged over samples:
+
+    f(x) ~ N(f_hat(x), J_hat Sigma J_hat').
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from math import pi
+
+import torch
+from torch import Tensor
+
+from lila._util.choices import choose
+from lila.curvature import Samples, Structure, record
+from lila.curvature.structure import jacobian
+from lila.errors import ArgumentError
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from lila.model.prior import GaussianPrior
+
+
+class Link(StrEnum):
+    """How uncertain logits become probabilities."""
+
+    PROBIT = "probit"
+    MONTE_CARLO = "monte-carlo"
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The Laplace approximation of the posterior over the weights.
+
+    Attributes:
+        model: the invariant network, at the mode.
+        likelihood: of the targets.
+        prior: over the weights.
+        curvature: of the negative log-likelihood, as in `Estimate.curvature`.
+    """
+
+    model: InvariantModel
+    likelihood: Likelihood
+    prior: GaussianPrior
+    curvature: Structure
+
+    def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean (b, c) and covariance (b, c, c) of the linearised network's outputs.
+
+        The noise is the fixed set that the network uses in evaluation mode.
+        """
+        tape = record(
+            self.model, self.curvature.over(), x, self.model.fixed_noise(x), Samples.POSITIONS, differentiable=False
+        )
+        mean, inputs = tape.outputs.detach(), tape.inputs()
+        columns = torch.eye(mean.shape[1], dtype=mean.dtype, device=mean.device)
+        rooted = []
+        with torch.no_grad():
+            for column in columns:
+                pulled = tape.pull(column.expand_as(mean))
+                J = tuple(jacobian(g, a) for g, a in zip(pulled, inputs, strict=True))  # per layer (b, r, o, d)
+                rooted.append(self.curvature.times_root(J, self.prior.precisions()))  # (b, P)
+        R = torch.stack(rooted, dim=1)  # (b, c, P)
+        return mean, R @ R.mT
+
+    def predict(
+        self, x: Tensor, link: str | Link = "probit", samples: int = 1000, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Class probabilities (b, c) of a `Categorical`, label probabilities of a `Bernoulli`, mean of a `Gaussian`.
+
+        Args:
+            x: inputs, shape (b, *shape).
+            link: "probit" for the closed form f / sqrt(1 + pi/8 var f), "monte-carlo" for an average over samples of f.
+            samples: of f, for "monte-carlo".
+            generator: of these samples.
+        """
+        chosen = choose(Link, link, "link")
+        mean, covariance = self.outputs(x)
+        if isinstance(self.likelihood, Gaussian):
+            return mean
+        squash = _SQUASH.get(type(self.likelihood))
+        if squash is None:
+            raise ArgumentError(
+                f"There is no predictive for a {type(self.likelihood).__name__}. Make your own from outputs(x), the "
+                "mean and covariance of the network's outputs."
+            )
+        if chosen is Link.PROBIT:
+            return squash(mean / (1 + pi / 8 * covariance.diagonal(dim1=1, dim2=2)).sqrt())
+        z = torch.randn(samples, *mean.shape, dtype=mean.dtype, generator=generator).to(mean.device)
+        drawn = mean + torch.einsum("bce,sbe->sbc", _root(covariance), z)
+        return squash(drawn).mean(0)
+
+    def variance(self, x: Tensor) -> Tensor:
+        """Variance of real targets, (b, c): that of the outputs plus the observation noise; `Gaussian` only."""
+        if not isinstance(self.likelihood, Gaussian):
+            raise ArgumentError("Only real targets (a Gaussian likelihood) have a variance; see predict and outputs.")
+        return self.outputs(x)[1].diagonal(dim1=1, dim2=2) + self.likelihood.sigma.detach() ** 2
+
+    @torch.no_grad()
+    def sample(self, count: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        """Weights drawn from the posterior, by name, each of shape (count, *weight); only those that it is over."""
+        weights = {name: p.detach() for name, p in self.model.net.named_parameters()}
+        layers = self.curvature.over()
+        like = next(iter(weights.values()))
+        z = torch.randn(count, sum(layer.size for layer in layers), dtype=like.dtype, generator=generator)
+        shifts = self.curvature.root_times(z.to(like.device), self.prior.precisions())  # per layer (count, r, o, d)
+        drawn: dict[str, Tensor] = {}
+        for layer, shift in zip(layers, shifts, strict=True):
+            per_draw = [layer.split(block) for block in shift]
+            drawn |= {name: weights[name] + torch.stack([blocks[name] for blocks in per_draw]) for name in per_draw[0]}
+        return drawn
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """A symmetric root of positive semi-definite matrices."""
+    values, vectors = torch.linalg.eigh(covariance)
+    return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
+
+
+def _softmax(f: Tensor) -> Tensor:
+    return f.softmax(-1)
+
+
+_SQUASH: dict[type[Likelihood], Callable[[Tensor], Tensor]] = {Categorical: _softmax, Bernoulli: torch.sigmoid}

@@ -1,0 +1,253 @@
+"""The evidence from minibatches: running averages of the curvature, and the gradient of a few examples at a time.
+
+Given the cotangent P of log|H| (see `lila.curvature.structure`), the gradient of the evidence is a sum over examples.
+So it can be taken on a batch B of a data set of N examples,
+
+    N / |B|  d / d eta [ log-likelihood of B - 1/2 <P, curvature of B> ],
+
+while P comes from a running average of the curvature,
+
+    T <- rho T + curvature of B,    W <- rho W + |B|,    H ~ N T / W,
+
+which is decomposed every so often. The recording of a batch that gives its gradient gives its curvature too, so a
+hyper-step is one pass over a few examples. Each process keeps the sum T over its own examples; the sums are added when
+they are decomposed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import exp, isnan, nan, sqrt
+
+import torch
+from torch import Tensor
+
+from lila.augment.noise import Draw
+from lila.curvature import Structure
+from lila.data.examples import Batch
+from lila.errors import ArgumentError
+from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.laplace.passes import Fit, check_finite, check_inputs
+
+_ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
+_LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
+
+# Running numbers: the weight W; the term of the log-determinant at the last decomposition; of the price
+# 1/2 <P, curvature> per example that a batch adds to the log-determinant, the sum of squared differences from one batch
+# to the next, the number of these, and the last price; and, over the examples seen lately, sums of weights,
+# log-likelihoods, their squares, and misfits. Sums over their targets follow.
+_W, _LOG_DET, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
+
+
+class RunningEvidence:
+    """The evidence of an invariant network while its weights are trained, from one small batch after the other.
+
+    Args:
+        evidence: how the evidence is computed: the model, whose number of samples is that of a hyper-step, the
+            likelihood, the prior, the structure and kind of the curvature, and the probes of a gradient.
+        examples: N, the number of training examples.
+        few: some examples, on which the network is audited.
+
+    Attributes:
+        total: T, the weighted sum over the examples that this process has seen.
+        curvature: of all N examples, as of the last decomposition; None before the first one.
+        cotangent: the gradient of log|H + diag(delta)| by the curvature, as of the last decomposition.
+    """
+
+    def __init__(self, evidence: Evidence, examples: int, few: Batch) -> None:
+        self.evidence, self.examples = evidence, examples
+        self.total = evidence.no_curvature()
+        self.curvature: Structure | None = None
+        self.cotangent: Structure | None = None
+        self._pass = evidence.gradient_pass()
+        evidence.check_model(self._pass, few)
+        with torch.no_grad():
+            f = evidence.model.net(few.x)
+        evidence.likelihood.check_targets(f.shape[1], few.y)
+        targets = evidence.likelihood.target_sums(f, few.y)
+        self._shape = targets.shape
+        self._numbers = torch.zeros(_TARGETS + targets.numel(), dtype=torch.float64, device=few.x.device)
+        self._numbers[[_LOG_DET, _LAST]] = nan
+
+    def add(self, batch: Batch, draw: Draw, count: int, fade: float = 1.0) -> dict[str, Tensor]:
+        """Add a batch to the running sums, and return the estimate of the evidence's gradient that it gives.
+
+        Args:
+            batch: examples; with several processes, this one's share of them.
+            draw: their noise.
+            count: the number of examples of all processes.
+            fade: rho, by which everything before is weighted down.
+
+        Returns:
+            Gradients by name, for each hyperparameter of the augmentation and of the likelihood that is trainable at
+            present. Before the first decomposition they are those of the log-likelihood alone.
+        """
+        if len(batch.x):
+            check_inputs(self.evidence.model, batch)
+        for tensor in self.total.tensors():
+            tensor *= fade
+        parameters = self.evidence.pulled()
+        gradients = [torch.zeros_like(p, dtype=torch.float64) for p in parameters.values()]
+        sums = torch.zeros_like(self._numbers[_LATE_W:])  # the price, and what is summed lately
+        ranks = self.evidence.ranks
+        with ranks.together(sums.device):
+            for part in batch.split(self.evidence.microbatch):
+                log_likelihood, price, fit = self._part(part, draw, differentiable=bool(parameters))
+                sums += torch.cat([price.detach()[None], fit])
+                if parameters:
+                    found = torch.autograd.grad(log_likelihood - price, list(parameters.values()), allow_unused=True)
+                    for sum_, gradient in zip(gradients, found, strict=True):
+                        sum_ += 0.0 if gradient is None else gradient
+        ranks.sum_([sums, *gradients])
+        check_finite("log-likelihood of a batch, or its curvature,", sums)
+        self._note(sums, count, fade)
+        scaled = {
+            name: (gradient * (self.examples / count)).to(p.dtype)
+            for (name, p), gradient in zip(parameters.items(), gradients, strict=True)
+        }
+        for name, gradient in scaled.items():
+            check_finite(f"gradient of the evidence in {name}", gradient)
+        return scaled
+
+    def _part(self, batch: Batch, draw: Draw, differentiable: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Of some examples, the log-likelihood, 1/2 <P, curvature>, and the sums that tell how well they are fitted."""
+        pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
+        log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
+        with torch.set_grad_enabled(differentiable):
+            log_likelihood = log_likelihoods.sum()
+            if self.cotangent is None:
+                price = torch.zeros_like(log_likelihood)
+                with torch.no_grad():
+                    self.total = self.total.plus_(tape, columns)
+            else:
+                price = 0.5 * self.cotangent.along_and_add_(tape, columns, self.total).double()
+        with torch.no_grad():
+            f = tape.outputs.detach()
+            views = len(f) // len(batch.y)  # more than one if it is the log-likelihood that is averaged
+            misfit = likelihood.misfit(f, batch.y.repeat_interleave(views, 0)).sum(dtype=torch.float64) / views
+            targets = likelihood.target_sums(f[: len(batch.y)], batch.y).double().flatten()
+            each = log_likelihoods.detach()
+            fit = torch.cat([torch.stack([each.sum(), each.square().sum(), misfit]), targets])
+        return log_likelihood, price, fit
+
+    def _note(self, sums: Tensor, count: int, fade: float) -> None:
+        """Bring the running numbers up to date. They are the same in all processes."""
+        numbers, price = self._numbers, sums[0] / count
+        numbers[_W] = fade * numbers[_W] + count
+        numbers[_LATE_W:] *= min(fade, exp(-count / min(_LATELY, self.examples)))
+        numbers[_LATE_W] += count
+        numbers[_LOG_LIKELIHOOD:] += sums[1:]
+        if self.cotangent is not None:
+            first = numbers[_LAST].isnan()
+            numbers[_SQUARES] = fade * numbers[_SQUARES] + (0.0 if first else count * (price - numbers[_LAST]) ** 2)
+            numbers[_PAIRS] = fade * numbers[_PAIRS] + (0.0 if first else 1.0)
+            numbers[_LAST] = price
+
+    @property
+    def weight(self) -> float:
+        """W, the number of examples that the running average is worth."""
+        return float(self._numbers[_W])
+
+    @property
+    def unexplained(self) -> float | None:
+        """The misfit of the network lately, as a share of the misfit of the best constant prediction; None if unknown.
+
+        It is about 1 before training and 0 for perfect predictions.
+        """
+        weight = float(self._numbers[_LATE_W])
+        if weight == 0:
+            return None
+        targets = self._numbers[_TARGETS:].view(self._shape)
+        constant = self.evidence.likelihood.constant_misfit(targets, weight)
+        return None if not constant else float(self._numbers[_MISFIT]) / weight / constant
+
+    def decompose(self, move_prior: bool) -> None:
+        """Decompose the running average of all processes, and find the cotangent.
+
+        Args:
+            move_prior: move the prior precisions to the fixed point of the evidence, which needs no data.
+
+        Raises:
+            NumericalError: a factor is not finite, or cannot be decomposed.
+        """
+        prior, whole = self.evidence.prior, self._of_all()
+        if move_prior:
+            self.evidence.move_prior_to_fixed_point_(whole)
+        with torch.no_grad():
+            self.cotangent = whole.cotangent(prior.precisions())
+        self.curvature = whole
+        self._numbers[_LOG_DET] = self.evidence.assess(0.0, whole).log_det
+
+    def _of_all(self) -> Structure:
+        """The curvature of all N examples that the sums of all processes stand for, decomposed."""
+        if not self.weight:
+            raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
+        whole = self.total.scaled(self.examples / self.weight).over_all_(self.evidence.ranks)
+        for name, tensor in whole.parts().items():
+            check_finite(name, tensor)
+        return whole.decomposed(self.evidence.ranks)
+
+    def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
+        """The evidence under the present prior, from the running averages as they are now; it changes nothing.
+
+        Its standard error is that of using some of the examples. It does not cover that the averages lag behind the
+        weights. It is NaN if fewer than two batches were added since the first decomposition.
+
+        Args:
+            log_likelihood: that of all N examples and its standard error; as of the examples seen lately if None.
+        """
+        whole = self._of_all()
+        value, of_fit = self._late_fit().of_all(self.examples) if log_likelihood is None else log_likelihood
+        squares, pairs = self._numbers[_SQUARES : _PAIRS + 1].tolist()
+        of_log_det = self.examples * sqrt(0.5 * squares / pairs / self.weight) if pairs else nan
+        return self.evidence.assess(value, whole, sqrt(of_fit**2 + of_log_det**2))
+
+    def terms(self) -> Terms | None:
+        """The terms of the evidence as far as they are known without any work; None before the first decomposition.
+
+        The log-likelihood is that of the examples seen lately, the log-determinant that of the last decomposition.
+        """
+        log_det = float(self._numbers[_LOG_DET])
+        if isnan(log_det):
+            return None
+        with torch.no_grad():
+            log_prior = float(self.evidence.log_prior(self.total))
+        return Terms(self._late_fit().of_all(self.examples)[0], log_prior, log_det)
+
+    def _late_fit(self) -> Fit:
+        return Fit(*self._numbers[_LATE_W : _ITS_SQUARE + 1].tolist())
+
+    @property
+    def knows_its_error(self) -> bool:
+        """Whether enough batches were added for the standard error of an estimate to mean something."""
+        return float(self._numbers[_PAIRS]) >= _ENOUGH_PAIRS
+
+    def consolidate(self) -> None:
+        """Bring the sums of all processes together in the first one, whose state is that of all."""
+        self.evidence.ranks.sum_(self.total.tensors())
+        self.leave_to_first()
+
+    def leave_to_first(self) -> None:
+        """Begin again from nothing, unless this is the first process."""
+        if not self.evidence.ranks.first:
+            for tensor in self.total.tensors():
+                tensor.zero_()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that changes, by name, not copied."""
+        named = {"numbers": self._numbers}
+        for owner, structure in (("total", self.total), ("cotangent", self.cotangent)):
+            if structure is not None:
+                named |= {f"{owner}.{position}": tensor for position, tensor in enumerate(structure.tensors())}
+        return named
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` gave. The curvature itself is there again after the next decomposition."""
+        zeros = self.evidence.no_curvature()
+        self._numbers.copy_(tensors["numbers"])
+        self.total = zeros.with_tensors(_owned("total", tensors, zeros))
+        self.cotangent = zeros.with_tensors(_owned("cotangent", tensors, zeros)) if "cotangent.0" in tensors else None
+
+
+def _owned(owner: str, tensors: Mapping[str, Tensor], like: Structure) -> list[Tensor]:
+    return [tensors[f"{owner}.{i}"].to(t.device, t.dtype, copy=True).view_as(t) for i, t in enumerate(like.tensors())]

@@ -1,0 +1,1 @@
+"""What the Bayesian model is: the invariant network, its likelihood, its prior."""

@@ -1,6 +1,0 @@
-"""Reports: one HTML file that holds everything it shows, needs no network, and opens from disk."""
-
-from lila.report.page import write_report
-from lila.report.sheet import Sheet, sheet_of_folder
-
-__all__ = ["Sheet", "sheet_of_folder", "write_report"]

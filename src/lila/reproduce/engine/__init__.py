@@ -1,0 +1,1 @@
+"""What an experiment is, how its jobs are run, and what it leaves."""

@@ -1,0 +1,50 @@
+"""The runs of an experiment as a report shows them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lila.augment.families import Affine2d
+from lila.data.transformed import VersionName, true_ranges
+from lila.reproduce.engine.experiment import records
+from lila.reproduce.engine.images import pictures, scaling
+from lila.reproduce.engine.output import Outcome
+from lila.results.report.sheet import Sheet
+
+_MOST = 12  # runs in a report, each of which holds its images
+_VERSIONS = ("lila", "torch", "python")
+
+
+def sheets(outcome: Outcome) -> list[Sheet]:
+    """Runs of the first seed that learned ranges of images; those by the evidence if that would be too many."""
+    shown = {
+        cell: content
+        for cell, content in outcome.contents.items()
+        if cell[-1] == 0 and content["work"] == "images" and content["result"]["ranges"]
+    }
+    if len(shown) > _MOST:
+        by_evidence = {c: x for c, x in shown.items() if x["arguments"]["settings"]["method"] == "lila"}
+        shown = dict(list(by_evidence.items())[:_MOST])
+    return [_sheet(", ".join(map(str, cell[:-1])), content) for cell, content in shown.items()]
+
+
+def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
+    arguments, result = content["arguments"], content["result"]
+    recipe = arguments["recipe"]
+    shape = tuple(result["shape"])
+    scale = scaling(result)
+    made_from = {"data": recipe["source"], "version": recipe["transform"], "network": arguments["model"]}
+    known = recipe["transform"] != VersionName.ORIGINAL
+    return Sheet(
+        title,
+        Affine2d(init=list(result["ranges"].values())),
+        shape,
+        records(result),
+        result["evidence"],
+        result["test"],
+        made_from | {"training images": result["examples"][0]} | arguments["settings"],
+        {name: content["made"][name] for name in _VERSIONS},
+        None,
+        true_ranges(recipe["transform"], shape) if known else None,
+        scale(pictures(result)[:3]),
+        scale,
+    )

@@ -1,0 +1,55 @@
+"""Learned ranges as bars, and images under the learned distribution, per data set and network."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lila.augment.families import Affine2d
+from lila.data.transformed import true_ranges
+from lila.reproduce.engine.experiment import Cell, Scale, Summary, networks_of, over_seeds
+from lila.reproduce.engine.images import pictures, scaling
+from lila.reproduce.engine.jobs import Result
+from lila.reproduce.paper.plans import VERSIONS
+from lila.reproduce.paper.trajectories import Trajectories
+from lila.results.plots import plot_ranges, plot_samples
+from lila.results.plots.style import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_IMAGES, _SAMPLES = 2, 3
+
+
+class Barplots(Trajectories):
+    """The same runs as of the trajectories, seen at their end."""
+
+    name = "barplots"
+    title = "Learned ranges and sample images per data set and network (appendix)"
+
+    def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
+        summary = super().summarise(results, scale)
+        cells = over_seeds(results)
+        rows = [
+            dict(zip(("data", "network", "version", "seed"), cell, strict=True)) | result["ranges"]
+            for cell, result in results.items()
+        ]
+        figures = {f"{data}-{model}": partial(_figure, data, model, cells) for data, model in networks_of(cells)}
+        return replace(summary, figures=figures, rows=rows)
+
+
+def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figure":
+    figure = new_figure(2.9 * len(VERSIONS), 4.6)
+    for part, version in zip(figure.subfigures(1, len(VERSIONS), squeeze=False)[0], VERSIONS, strict=True):
+        runs = cells[data, model, version.value]
+        above, below = part.subfigures(2, 1, height_ratios=(1.4, 1))
+        axes = above.subplots()
+        plot_ranges(axes, [run["ranges"] for run in runs], true_ranges(version, tuple(runs[0]["shape"])))
+        axes.set_title(version.value, fontsize=11, loc="left")
+        if version is VERSIONS[0]:
+            axes.set_ylabel("range")
+        scale = scaling(runs[0])
+        augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
+        rows = below.subplots(_IMAGES, _SAMPLES + 1, squeeze=False)
+        plot_samples(rows.tolist(), augmentation, scale(pictures(runs[0])), scale.undo)
+    return figure

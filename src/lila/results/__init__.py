@@ -1,0 +1,1 @@
+"""What a person gets from a run: plots, a report, exported code."""

@@ -1,0 +1,170 @@
+"""The page: all parts put into one template."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from lila._util.files import replaced
+from lila.augment.families import Affine2d, LieImages
+from lila.results.plots import plot_evidence, plot_flow, plot_trajectories
+from lila.results.report import pictures
+from lila.results.report.sheet import Sheet
+
+if TYPE_CHECKING:
+    from lila.reproduce.engine.output import Outcome
+
+_TERMS = {
+    "log_likelihood": "log-likelihood",
+    "log_prior": "log prior",
+    "log_det": "-½ log|H/2π|",
+    "value": "evidence",
+}
+_SCORES = {
+    "accuracy": "accuracy",
+    "log_likelihood": "log-likelihood per example",
+    "calibration_error": "calibration error",
+    "brier": "Brier score",
+}
+
+
+def write_report(
+    sheets: Sequence[Sheet], path: str | Path, title: str | None = None, outcome: "Outcome | None" = None
+) -> None:
+    """Write a report as one HTML file.
+
+    Args:
+        sheets: the runs it tells about, side by side.
+        path: of the file.
+        title: of the page.
+        outcome: of an experiment that the runs belong to.
+    """
+    environment = Environment(
+        loader=PackageLoader("lila.results.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    html = environment.get_template("report.html").render(
+        title=title or (sheets[0].title if len(sheets) == 1 else "lila: runs side by side"),
+        runs=[_run(sheet) for sheet in sheets],
+        compared=_compared(sheets) if len(sheets) > 1 else None,
+        experiment=None if outcome is None else _experiment(outcome),
+        version=version("lila-torch"),
+    )
+    with replaced(Path(path)) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+
+
+def _run(sheet: Sheet) -> dict[str, Any]:
+    """What the template shows of a run."""
+    readable, shares = sheet.readable, sheet.augmentation.shares
+    trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {_told(readable)}"
+    terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:.0f} nats"
+    return {
+        "title": sheet.title,
+        "sentence": sheet.sentence(),
+        "ranges": [
+            {"name": name, "text": text, "share": shares[name], "truth": _truth(sheet, name)}
+            for name, text in readable.items()
+        ],
+        "trajectories": _svg(partial(plot_trajectories, history=sheet.history, truth=sheet.truth), trajectories)
+        if readable
+        else None,
+        "evidence": _svg(partial(plot_evidence, history=sheet.history), terms),
+        "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items()],
+        "scores": [(_SCORES.get(name, name), f"{value:.4g}") for name, value in (sheet.scores or {}).items()],
+        "flow": _flow(sheet),
+        "images": _images(sheet),
+        "settings": {name: value for name, value in sheet.settings.items() if value is not None},
+        "versions": sheet.versions,
+        "again": sheet.again,
+    }
+
+
+def _svg(draw: Any, text: str) -> Markup:
+    return Markup(pictures.drawing(draw, 5.6, 3.2, text))  # our own drawing, in which the text is escaped
+
+
+def _truth(sheet: Sheet, name: str) -> str | None:
+    """The range of the data in a person's units."""
+    if sheet.truth is None or not isinstance(sheet.augmentation, Affine2d):
+        return None
+    return Affine2d([name], init=sheet.truth.get(name, 0.0)).readable_ranges(sheet.shape)[name]
+
+
+def _flow(sheet: Sheet) -> list[Markup]:
+    """Two transformations of the learned distribution as arrows."""
+    augmentation = sheet.augmentation
+    if not isinstance(augmentation, LieImages):
+        return []
+    text = "Arrows that show where a transformation of the learned distribution takes the pixels"
+    draw = partial(plot_flow, augmentation=augmentation, shape=sheet.shape)
+    return [Markup(pictures.drawing(partial(draw, seed=seed), 2, 2, text)) for seed in (0, 1)]
+
+
+def _images(sheet: Sheet) -> dict[str, Any] | None:
+    if sheet.images is None or not sheet.readable:
+        return None
+    shares = sheet.augmentation.shares
+    names = list(sheet.readable)
+    order = sorted(range(len(names)), key=lambda i: -shares[names[i]])  # the largest first, which is shown at first
+    strips = [{"name": f"{names[i]}, {sheet.readable[names[i]]}", "url": pictures.strip(sheet, i)} for i in order]
+    strips.append({"name": "everything at once: random draws", "url": pictures.draws(sheet)})
+    return {
+        "strips": strips,
+        "frames": pictures.FRAMES,
+        "grid": pictures.before_and_after(sheet),
+        "count": len(sheet.images),
+        "ratio": f"{sheet.shape[-1]} / {len(sheet.images) * sheet.shape[-2]}",
+    }
+
+
+def _compared(sheets: Sequence[Sheet]) -> dict[str, Any]:
+    """A table with a column per run."""
+    rows: list[tuple[str, list[str]]] = []
+    names = dict.fromkeys(name for sheet in sheets for name in sheet.readable)
+    rows += [(name, [sheet.readable.get(name, "–") for sheet in sheets]) for name in names]
+    rows.append(("evidence, nats", [f"{sheet.evidence['value']:,.1f}" for sheet in sheets]))
+    for name, text in _SCORES.items():
+        if any(name in (sheet.scores or {}) for sheet in sheets):
+            rows.append((f"test {text}", [_score(sheet, name) for sheet in sheets]))
+    differing = [
+        name
+        for name in dict.fromkeys(name for sheet in sheets for name in sheet.settings)
+        if len({str(sheet.settings.get(name)) for sheet in sheets}) > 1
+    ]
+    rows += [(name, [_setting(sheet, name) for sheet in sheets]) for name in differing]
+    return {"titles": [sheet.title for sheet in sheets], "rows": rows}
+
+
+def _setting(sheet: Sheet, name: str) -> str:
+    value = sheet.settings.get(name)
+    return "–" if value is None else str(value)
+
+
+def _score(sheet: Sheet, name: str) -> str:
+    return f"{sheet.scores[name]:.4g}" if sheet.scores and name in sheet.scores else "–"
+
+
+def _experiment(outcome: "Outcome") -> dict[str, Any]:
+    experiment, summary = outcome.experiment, outcome.summary
+    figures = [Markup(pictures.svg(draw(), f"{experiment.title}: {name}")) for name, draw in summary.figures.items()]
+    return {
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "reproduced_if": experiment.reproduced_if,
+        "verdicts": summary.verdicts,
+        "tables": summary.tables,
+        "figures": figures,
+        "remarks": summary.remarks,
+        "command": outcome.command,
+        "cost": outcome.cost(),
+        "conclusion": outcome.conclusion(),
+        "runs": len(outcome.contents),
+    }
+
+
+def _told(readable: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {text}" for name, text in readable.items())

@@ -1,0 +1,85 @@
+"""Pictures that a page holds in itself: drawings as SVG in the colour of the text, images as PNG."""
+
+import base64
+import io
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from markupsafe import escape
+from PIL import Image
+from torch import Tensor
+
+from lila.augment.noise import Draw
+from lila.results.plots.style import INK, new_figure, save
+from lila.results.report.sheet import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FRAMES = 21
+"""Positions of the slider; the middle one is the image itself."""
+_DRAWS = 7
+_BLACK = "#000000"
+
+
+def drawing(draw: "Callable[[Axes], None]", width: float, height: float, text: str) -> str:
+    """One axes as an SVG."""
+    figure = new_figure(width, height)
+    draw(figure.subplots())
+    return svg(figure, text)
+
+
+def svg(figure: "Figure", text: str) -> str:
+    """A figure as an SVG element, with what it shows as a text for those who cannot see it."""
+    written = io.BytesIO()
+    save(figure, written, "svg", transparent=True)
+    element = written.getvalue().decode()
+    element = element[element.index("<svg") :].replace(INK, "currentColor").replace(_BLACK, "currentColor")
+    return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{escape(text)}"', 1)
+
+
+def strip(sheet: Sheet, generator: int) -> str:
+    """Frames side by side, a row per image: from one end of a generator's range to the other."""
+    assert sheet.images is not None
+    noise = torch.zeros(1, FRAMES, sheet.augmentation.noise_dim)
+    noise[0, :, generator] = torch.linspace(-1, 1, FRAMES)
+    return _tiles(sheet, noise.expand(len(sheet.images), -1, -1))
+
+
+def draws(sheet: Sheet) -> str:
+    """Frames side by side, a row per image: random draws of the whole distribution; the middle one is the image."""
+    assert sheet.images is not None
+    index = torch.arange(len(sheet.images))
+    noise = Draw(0).uniform(index, (FRAMES, sheet.augmentation.noise_dim), torch.float32)
+    noise[:, FRAMES // 2] = 0
+    return _tiles(sheet, noise)
+
+
+def before_and_after(sheet: Sheet) -> str:
+    """Each image, then some draws of the learned distribution."""
+    assert sheet.images is not None
+    index = torch.arange(len(sheet.images))
+    noise = Draw(1).uniform(index, (_DRAWS + 1, sheet.augmentation.noise_dim), torch.float32)
+    noise[:, 0] = 0
+    return _tiles(sheet, noise, gap=2)
+
+
+@torch.no_grad()
+def _tiles(sheet: Sheet, noise: Tensor, gap: int = 0) -> str:
+    """Images (rows) under transformations (columns) as a data URL."""
+    assert sheet.images is not None
+    augmentation = deepcopy(sheet.augmentation).to("cpu", torch.float32)
+    views = augmentation(sheet.images.float(), noise)  # (n, s, c, h, w)
+    shown = sheet.undone(views.flatten(0, 1)).unflatten(0, views.shape[:2])
+    opaque = torch.ones_like(shown[:, :, :1])
+    shown = torch.cat([shown.expand(-1, -1, 3, -1, -1), opaque], dim=2)
+    shown = F.pad(shown, (0, gap, 0, gap))  # nothing, so that the page shows through
+    tiles = (shown * 255).round().byte().permute(0, 3, 1, 4, 2)  # (n, h, s, w, c)
+    image = Image.fromarray(tiles.flatten(2, 3).flatten(0, 1).numpy())
+    written = io.BytesIO()
+    image.save(written, format="PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"

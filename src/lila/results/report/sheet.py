@@ -1,0 +1,133 @@
+"""What a report tells about one run, whatever it was read from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from torch import Tensor
+
+from lila.augment.base import Augmentation
+from lila.data.task import Scaling
+from lila.errors import DataError
+from lila.training.methods import METHODS, By, MethodName
+from lila.training.run import Run, read_result
+from lila.training.runs import RunTask, open_run
+from lila.training.settings import Settings
+
+_NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
+_IMAGES = 3
+_SENTENCES = {
+    By.EVIDENCE: "By the evidence, what leaves the label unchanged is {told}.",
+    By.LOSS: "The training loss ended with {told}; it is no measure of what leaves the label unchanged.",
+    By.NOTHING: "The network was trained with what it was given: {told}.",
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What there is to tell about a run.
+
+    Attributes:
+        title: what the run is called.
+        augmentation: with its learned ranges.
+        shape: of an input.
+        history: one record per epoch.
+        evidence: the value and the terms of the last estimate, in nats.
+        scores: on the test data, if there was any.
+        settings: by name.
+        versions: of the software that made it.
+        again: the command that makes it again, if that is known.
+        truth: the ranges of the data, if they are known.
+        images: a few inputs of the network, shape (n, c, h, w), if they are images.
+        scaling: of their pixels.
+    """
+
+    title: str
+    augmentation: Augmentation
+    shape: tuple[int, ...]
+    history: Sequence[Mapping[str, Any]] = field(repr=False)
+    evidence: Mapping[str, float]
+    scores: Mapping[str, float] | None
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+    again: str | None = None
+    truth: Mapping[str, float] | None = None
+    images: Tensor | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def readable(self) -> Mapping[str, str]:
+        """The learned ranges in a person's units."""
+        return self.augmentation.readable_ranges(self.shape)
+
+    def sentence(self) -> str:
+        """What was learned, in a sentence."""
+        if not self.readable:
+            return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
+        shares = self.augmentation.shares
+        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
+        told = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
+        rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
+        return _SENTENCES[METHODS[MethodName(self.settings["method"])].eta].format(told=told + rest)
+
+    def undone(self, images: Tensor) -> Tensor:
+        """Inputs of the network as pictures in [0, 1]."""
+        return (images if self.scaling is None else self.scaling.undo(images)).clamp(0, 1)
+
+
+def sheet_of_folder(folder: str | Path) -> Sheet:
+    """What there is to tell about a finished run in a folder."""
+    folder = Path(folder)
+    run, task = open_run(folder)
+    return Sheet(
+        folder.resolve().name,
+        run.model.augmentation,
+        run.shape,
+        run.history,
+        {"value": run.evidence.value, **run.evidence.terms()},
+        run.test,
+        _described(run, task),
+        read_result(folder).get("versions", {}),
+        None if task is None else command(task, run.settings),
+        None if task is None else task.truth(),
+        None if task is None else _images(task),
+        None if task is None else task.scaling,
+    )
+
+
+def command(task: RunTask, settings: Settings) -> str:
+    """The command that trains a run again."""
+    recipe = asdict(task.recipe)
+    del recipe["source"], recipe["seed"]  # given, and that of the settings
+    recipe["subset"] = task.examples[0]  # as a preset would choose another number
+    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe | task.augmentation
+    options |= {"gradient_subset" if name == "subset" else name: value for name, value in asdict(settings).items()}
+    given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
+    return " ".join(["lila train", quote(task.recipe.source), *given])
+
+
+def _option(value: Any) -> str:
+    """A value as an option takes it: (24, 32) as 24x32, a list with commas."""
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _described(run: Run, task: RunTask | None) -> dict[str, Any]:
+    made_from = {} if task is None else {"data": task.recipe.source, "version": task.recipe.transform}
+    network = {} if task is None else {"network": task.model, "training images": task.examples[0]}
+    return made_from | network | asdict(run.settings)
+
+
+def _images(task: RunTask) -> Tensor | None:
+    """A few images of the training data as they were before they were transformed, None if the data has gone."""
+    try:
+        return task.some_images(_IMAGES)
+    except DataError:
+        return None
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

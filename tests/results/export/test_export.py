@@ -1,0 +1,198 @@
+"""The exported parameters mean in other libraries what they mean here: images warped by both are compared."""
+
+import json
+import sys
+from collections.abc import Callable
+from math import exp, log, pi
+from types import ModuleType
+from typing import Any
+
+import albumentations
+import cv2
+import kornia
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import lila
+from lila.augment import Padding, warp
+from lila.results.export import TargetName, affine_parameters, export_code, export_json
+from lila.results.export.parameters import run_parameters
+
+HEIGHT, WIDTH = 24, 32
+RANGES = {
+    "x-translation": 0.25,  # whole pixels, to which albumentations rounds
+    "y-translation": 0.125,
+    "rotation": pi / 5,
+    "x-scale": log(1.5),
+    "y-scale": log(1.3),
+    "shear": 0.2,
+}
+
+
+def picture(height: int = HEIGHT, width: int = WIDTH) -> Tensor:
+    """A smooth bright spot off the centre, with nothing near the edges."""
+    y, x = torch.meshgrid(torch.arange(height) - 10.0, torch.arange(width) - 17.0, indexing="ij")
+    return torch.exp(-(x**2 + 2 * y**2 + 0.5 * x * y) / 18)[None]
+
+
+def ours(name: str, end: int) -> Tensor:
+    """The picture moved along one generator to the end of its range."""
+    family = lila.Affine2d([name], init=RANGES[name])
+    moved: Tensor = family(picture()[None], torch.full((1, 1, 1), float(end)))
+    return moved[0, 0].detach()
+
+
+def by_torchvision(angle: float, shift: tuple[float, float], scale: tuple[float, float], shear: float) -> Tensor:
+    # Without its compiled operators, which have nothing to do with transformations, it would not import.
+    sys.modules.setdefault("torchvision._meta_registrations", ModuleType("torchvision._meta_registrations"))
+    from torchvision.transforms import functional
+
+    assert scale[0] == scale[1]
+    bilinear = functional.InterpolationMode.BILINEAR
+    result: Tensor = functional.affine(picture(), angle, list(shift), scale[0], [shear, 0.0], interpolation=bilinear)
+    return result
+
+
+def by_kornia(angle: float, shift: tuple[float, float], scale: tuple[float, float], shear: float) -> Tensor:
+    transform = kornia.augmentation.RandomAffine(degrees=1.0, align_corners=False, p=1.0)
+    parameters = {
+        "translations": torch.tensor([shift]),
+        "center": torch.tensor([[(WIDTH - 1) / 2, (HEIGHT - 1) / 2]]),
+        "scale": torch.tensor([scale]),
+        "angle": torch.tensor([angle]),
+        "shear_x": torch.tensor([shear]),
+        "shear_y": torch.tensor([0.0]),
+        "batch_prob": torch.tensor([1.0]),
+        "forward_input_shape": torch.tensor([1, 1, HEIGHT, WIDTH]),
+    }
+    return transform(picture()[None], params=parameters)[0]
+
+
+def by_albumentations(angle: float, shift: tuple[float, float], scale: tuple[float, float], shear: float) -> Tensor:
+    transform = albumentations.Affine(
+        rotate=(angle, angle),
+        translate_percent={
+            axis: (s / side, s / side) for axis, s, side in zip("xy", shift, (WIDTH, HEIGHT), strict=True)
+        },
+        scale={"x": (scale[0], scale[0]), "y": (scale[1], scale[1])},
+        shear={"x": (shear, shear), "y": (0.0, 0.0)},
+        interpolation=cv2.INTER_LINEAR,
+        border_mode=cv2.BORDER_CONSTANT,
+        p=1.0,
+    )
+    return torch.from_numpy(transform(image=picture()[0, :, :, None].numpy())["image"])[None, :, :, 0]
+
+
+LIBRARIES: dict[str, Callable[[float, tuple[float, float], tuple[float, float], float], Tensor]] = {
+    "torchvision": by_torchvision,
+    "kornia": by_kornia,
+    "albumentations": by_albumentations,
+}
+
+
+def theirs(library: str, name: str, end: int) -> Tensor:
+    """The picture moved by another library with the exported parameter at the end of its interval."""
+    affine = affine_parameters({name: RANGES[name]}, (1, HEIGHT, WIDTH))
+    shift = end * affine.translate[0] * WIDTH, end * affine.translate[1] * HEIGHT
+    scale = affine.scale_x[end > 0], affine.scale_y[end > 0]
+    return LIBRARIES[library](end * affine.degrees, shift, scale, end * affine.shear)
+
+
+def assert_same_picture(one: Tensor, two: Tensor) -> None:
+    assert one.shape == two.shape
+    assert float((one - two).abs().max()) < 0.02  # libraries round coordinates, to 1/32 of a pixel in OpenCV
+    assert float(one.max()) > 0.5
+
+
+RIGID = ("x-translation", "y-translation", "rotation")
+
+
+@pytest.mark.parametrize("end", [-1, 1])
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        *(("torchvision", name) for name in RIGID),  # it scales both axes alike: see below
+        *((library, name) for library in ("kornia", "albumentations") for name in (*RIGID, "x-scale", "y-scale")),
+    ],
+)
+def test_one_generator_at_the_end_of_its_range_is_the_same_map(library: str, name: str, end: int) -> None:
+    # Whether a positive angle is clockwise differs, but the interval is symmetric.
+    flip = -1 if name == "rotation" and library == "albumentations" else 1
+    assert_same_picture(theirs(library, name, flip * end), ours(name, end))
+
+
+def test_torchvisions_scale_is_that_of_both_axes() -> None:
+    moved = lila.Affine2d(["x-scale", "y-scale"], init=log(1.4))(picture()[None], torch.ones(1, 1, 2))[0, 0].detach()
+    assert_same_picture(by_torchvision(0.0, (0.0, 0.0), (1.4, 1.4), 0.0), moved)
+    affine = affine_parameters({"x-scale": log(1.2), "y-scale": log(1.5)}, (1, HEIGHT, WIDTH))
+    (scale,) = [line for line in export_code("torchvision", affine, {}).splitlines() if "scale=" in line]
+    assert f"({1 / 1.8**0.5:.4f}, {1.8**0.5:.4f})" in scale
+
+
+@pytest.mark.parametrize("end", [-1, 1])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_shear_along_x_has_the_stretches_of_the_symmetric_one(library: str, end: int) -> None:
+    affine = affine_parameters({"shear": RANGES["shear"]}, (1, HEIGHT, WIDTH))
+    gamma = float(np.tan(np.radians(affine.shear)))
+    stretches = np.linalg.svd(np.array([[1, gamma], [0, 1]]), compute_uv=False)
+    np.testing.assert_allclose(stretches, [exp(RANGES["shear"]), exp(-RANGES["shear"])])
+    pictures = []
+    for sign in (-1, 1):  # which way a positive shear goes differs, but the interval is symmetric
+        inverse = torch.tensor([[1.0, -sign * gamma, 0], [0, 1, 0], [0, 0, 1]])
+        pictures.append(warp(picture()[None], inverse[None, None], Padding.ZEROS)[0, 0])
+    found = theirs(library, "shear", end)
+    assert min(float((found - expected).abs().max()) for expected in pictures) < 0.02
+
+
+def defined(code: str) -> Any:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names["transform"]
+
+
+def test_the_code_for_torch_is_the_learned_distribution_itself() -> None:
+    family = lila.Affine2d(init=list(RANGES.values()), padding="reflection")
+    affine = affine_parameters(RANGES, (1, HEIGHT, WIDTH), "reflection")
+    noise = torch.rand(4, 6, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    images = picture().expand(4, 1, HEIGHT, WIDTH)
+    transform = defined(export_code("torch", affine, RANGES))
+    torch.testing.assert_close(
+        transform(images, noise), family(images, noise[:, None])[:, 0].detach(), rtol=0, atol=1e-4
+    )
+    assert transform(picture()).shape == (1, HEIGHT, WIDTH)
+
+
+def test_the_code_for_kornia_and_albumentations_runs_and_normalises_as_the_run_did() -> None:
+    still = affine_parameters({}, (3, HEIGHT, WIDTH), mean=(0.2, 0.3, 0.4), std=(0.5, 0.6, 0.7))
+    image = picture().expand(3, HEIGHT, WIDTH)
+    expected = (image - torch.tensor(still.mean)[:, None, None]) / torch.tensor(still.std)[:, None, None]
+    found = defined(export_code("kornia", still, {}))(image[None])[0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    pixels = (image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    normalised = defined(export_code("albumentations", still, {}))(image=pixels)["image"]
+    torch.testing.assert_close(torch.from_numpy(normalised).permute(2, 0, 1), expected, rtol=0, atol=0.005)
+    moving = affine_parameters(RANGES, (1, HEIGHT, WIDTH), "border")
+    assert defined(export_code("kornia", moving, RANGES))(picture()[None]).shape == (1, 1, HEIGHT, WIDTH)
+    assert defined(export_code("albumentations", moving, RANGES))(image=pixels[..., :1])["image"].shape[:2] == (24, 32)
+
+
+def test_every_target_names_its_parameters_and_torchvision_refuses_a_padding_it_has_not() -> None:
+    affine = affine_parameters(RANGES, (1, HEIGHT, WIDTH))
+    for target in TargetName:
+        compile(export_code(target, affine, RANGES), target.value, "exec")
+    assert "degrees=36.0" in export_code("torchvision", affine, RANGES)
+    with pytest.raises(lila.ArgumentError, match="border"):
+        export_code("torchvision", affine_parameters(RANGES, (1, 8, 8), "border"), RANGES)
+    record = json.loads(json.dumps(export_json(affine, RANGES)))
+    assert record["ranges"] == RANGES
+    assert record["generators"]["rotation"] == [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
+    assert record["affine"]["translate"] == [pytest.approx(0.25 / 2), pytest.approx(0.125 * 16 / 24)]
+
+
+def test_a_run_without_an_affine_augmentation_cannot_be_exported() -> None:
+    data = torch.rand(6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
+    run = lila.fit(torch.nn.Linear(2, 2), data, method="non-invariant", epochs=1, progress="silent")
+    with pytest.raises(lila.ArgumentError, match="Only affine"):
+        run_parameters(run, (0.0,), (1.0,))
