@@ -140,10 +140,12 @@ def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, ob
     write(outcome, folder / experiment.name)
     write_index(folder, list(EXPERIMENTS))
     if arguments.report:
-        from lila.reproduce.engine.sheets import sheets
+        from lila.reproduce.engine.sheets import experiment_part, sheets
         from lila.results.report import write_report
 
-        write_report(sheets(outcome), folder / experiment.name / "report.html", experiment.name, outcome)
+        write_report(
+            sheets(outcome), folder / experiment.name / "report.html", experiment.name, experiment_part(outcome)
+        )
     if not arguments.json:
         print(f"\n{text(outcome)}\n\nWritten to {folder / experiment.name}.")
     return rounded(record(outcome))

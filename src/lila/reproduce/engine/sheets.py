@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup
+
 from lila.augment.families import Affine2d
 from lila.data.transformed import VersionName, true_ranges
 from lila.reproduce.engine.experiment import records
 from lila.reproduce.engine.images import pictures, scaling
 from lila.reproduce.engine.output import Outcome
+from lila.results.report.pictures import svg
 from lila.results.report.sheet import Sheet
 
 _MOST = 12  # runs in a report, each of which holds its images
@@ -48,3 +51,22 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
         scale(pictures(result)[:3]),
         scale,
     )
+
+
+def experiment_part(outcome: Outcome) -> dict[str, Any]:
+    """What a report shows of the experiment itself."""
+    experiment, summary = outcome.experiment, outcome.summary
+    figures = [Markup(svg(draw(), f"{experiment.title}: {name}")) for name, draw in summary.figures.items()]
+    return {
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "reproduced_if": experiment.reproduced_if,
+        "verdicts": summary.verdicts,
+        "tables": summary.tables,
+        "figures": figures,
+        "remarks": summary.remarks,
+        "command": outcome.command,
+        "cost": outcome.cost(),
+        "conclusion": outcome.conclusion(),
+        "runs": len(outcome.contents),
+    }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,9 +14,6 @@ from lila.augment.families import Affine2d, LieImages
 from lila.results.plots import plot_evidence, plot_flow, plot_trajectories
 from lila.results.report import pictures
 from lila.results.report.sheet import Sheet
-
-if TYPE_CHECKING:
-    from lila.reproduce.engine.output import Outcome
 
 _TERMS = {
     "log_likelihood": "log-likelihood",
@@ -33,7 +30,7 @@ _SCORES = {
 
 
 def write_report(
-    sheets: Sequence[Sheet], path: str | Path, title: str | None = None, outcome: "Outcome | None" = None
+    sheets: Sequence[Sheet], path: str | Path, title: str | None = None, experiment: Mapping[str, Any] | None = None
 ) -> None:
     """Write a report as one HTML file.
 
@@ -41,7 +38,7 @@ def write_report(
         sheets: the runs it tells about, side by side.
         path: of the file.
         title: of the page.
-        outcome: of an experiment that the runs belong to.
+        experiment: what the template shows of an experiment that the runs belong to.
     """
     environment = Environment(
         loader=PackageLoader("lila.results.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -50,7 +47,7 @@ def write_report(
         title=title or (sheets[0].title if len(sheets) == 1 else "lila: runs side by side"),
         runs=[_run(sheet) for sheet in sheets],
         compared=_compared(sheets) if len(sheets) > 1 else None,
-        experiment=None if outcome is None else _experiment(outcome),
+        experiment=experiment,
         version=version("lila-torch"),
     )
     with replaced(Path(path)) as temporary:
@@ -146,24 +143,6 @@ def _setting(sheet: Sheet, name: str) -> str:
 
 def _score(sheet: Sheet, name: str) -> str:
     return f"{sheet.scores[name]:.4g}" if sheet.scores and name in sheet.scores else "–"
-
-
-def _experiment(outcome: "Outcome") -> dict[str, Any]:
-    experiment, summary = outcome.experiment, outcome.summary
-    figures = [Markup(pictures.svg(draw(), f"{experiment.title}: {name}")) for name, draw in summary.figures.items()]
-    return {
-        "title": experiment.title,
-        "claim": experiment.claim,
-        "reproduced_if": experiment.reproduced_if,
-        "verdicts": summary.verdicts,
-        "tables": summary.tables,
-        "figures": figures,
-        "remarks": summary.remarks,
-        "command": outcome.command,
-        "cost": outcome.cost(),
-        "conclusion": outcome.conclusion(),
-        "runs": len(outcome.contents),
-    }
 
 
 def _told(readable: Mapping[str, str]) -> str:
