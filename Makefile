@@ -19,7 +19,7 @@ demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they wer
 	@echo "Picture: out/demo/ranges.png"
 
 test: $(STAMP)  ## the tests that belong to every change
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q --cov --cov-report=term:skip-covered
 
 test-slow: $(STAMP)  ## the statistical tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow -q
