@@ -111,3 +111,8 @@ def test_where_eta_is_learned_by_the_loss_a_step_goes_back_through_the_transform
     plain = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net, structure="scalar"), structure="diag")
     by_loss, by_evidence = (_of_step(plain, big, 16, resolved(method=method)) for method in ("augerino", "lila"))
     assert by_loss > 1.2 * by_evidence
+
+
+def test_few_views_in_steps_of_the_weights_do_not_make_passes_slow() -> None:
+    settings = resolved("exact", samples=16, weight_samples=2, batch_size=62, memory="1GiB")
+    assert choose_microbatch(evidence(), data(), settings) == ceil(62 / 4)

@@ -51,6 +51,9 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
     wanted = ceil(of_step / settings.step_to_pass)
     if settings.passes == PassesName.RUNNING:
         wanted = max(wanted, min(settings.hyper_batch, settings.batch_size))
+    else:  # a pass is slow in small pieces: few views in steps of the weights are no reason to take few examples here
+        in_pass = min(settings.batch_size, ceil(_MOST_ON_CPU / settings.samples))
+        wanted = max(wanted, ceil(in_pass * settings.samples / settings.weight_samples / settings.step_to_pass))
     count = min(fits, wanted)
     while count > 1 and (used := measure(evidence, data, count, settings)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
