@@ -133,7 +133,7 @@ def check_sum(path: Path, expected: str) -> None:
                 return
         if gzipped:
             with open_unpacked(path) as content:
-                if hashlib.file_digest(content, "sha256").hexdigest() == expected:  # type: ignore[arg-type]
+                if hashlib.file_digest(content, "sha256").hexdigest() == expected:
                     return
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is damaged: {error}.") from error
