@@ -4,6 +4,8 @@ from ._util.ranks import RankError, Ranks
 from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, register_rule
+from .data.formats.format import Format, Reading, register_format
+from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
 from .integrations.tensorboard import TensorBoard
@@ -35,10 +37,13 @@ __all__ = [
     "Draw",
     "Estimate",
     "Evidence",
+    "Format",
     "Gaussian",
     "GaussianPrior",
     "Generator",
     "HyperOptimiser",
+    "ImageData",
+    "ImageSet",
     "InvariantModel",
     "LieImages",
     "LiePoints",
@@ -50,6 +55,7 @@ __all__ = [
     "Posterior",
     "RankError",
     "Ranks",
+    "Reading",
     "Recipe",
     "Rotation2d",
     "Rule",
@@ -64,6 +70,7 @@ __all__ = [
     "load",
     "load_data",
     "make_model",
+    "register_format",
     "register_rule",
     "resume",
 ]

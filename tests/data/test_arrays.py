@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from written import picture
 
+from lila.data.formats import Reading
 from lila.data.formats.arrays import read_arrays
 from lila.data.images import ImageSet
 from lila.errors import DataError
@@ -48,7 +49,7 @@ def pixels(images: ImageSet) -> Tensor:
 def test_parted_arrays_are_read_as_they_are(tmp_path: Path, names: tuple[str, ...], as_npz: bool) -> None:
     arrays = parted()
     renamed = dict(zip(names, arrays.values(), strict=True)) | {"other": np.zeros(2)}
-    data = read_arrays(written(tmp_path, renamed, as_npz))
+    data = read_arrays(written(tmp_path, renamed, as_npz), Reading())
     assert data.classes == ("0", "1", "2")
     assert data.train.shape == (1, 4, 5)
     assert np.array_equal(pixels(data.train)[:, 0].numpy(), arrays["x_train"])
@@ -63,21 +64,21 @@ def test_parted_arrays_are_read_as_they_are(tmp_path: Path, names: tuple[str, ..
 def test_whole_arrays_are_split_by_class_and_seed(tmp_path: Path, names: tuple[str, str], as_npz: bool) -> None:
     x = np.arange(40, dtype=np.uint8).reshape(40, 1, 1)
     path = written(tmp_path, {names[0]: x, names[1]: np.arange(40) % 4}, as_npz)
-    data = read_arrays(path, test_share=0.3, seed=5)
+    data = read_arrays(path, Reading(test_share=0.3, seed=5))
     train, test = pixels(data.train).flatten().tolist(), pixels(data.test).flatten().tolist()
     assert sorted(train + test) == list(range(40))
     assert torch.bincount(data.test.labels).tolist() == [3, 3, 3, 3]
     assert data.test.labels.tolist() == [number % 4 for number in test]
-    assert pixels(read_arrays(path, 0.3, 5).test).flatten().tolist() == test
-    assert pixels(read_arrays(path, 0.3, 6).test).flatten().tolist() != test
+    assert pixels(read_arrays(path, Reading(None, 0.3, 5)).test).flatten().tolist() == test
+    assert pixels(read_arrays(path, Reading(None, 0.3, 6)).test).flatten().tolist() != test
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_channels_last_and_channels_first_are_the_same(tmp_path: Path, channels: int) -> None:
     arrays = parted((4, 5, channels))
-    last = read_arrays(written(tmp_path, arrays))
+    last = read_arrays(written(tmp_path, arrays), Reading())
     moved = {name: array.transpose(0, 3, 1, 2) if "x" in name else array for name, array in arrays.items()}
-    first = read_arrays(written(tmp_path, moved))
+    first = read_arrays(written(tmp_path, moved), Reading())
     assert first.train.shape == last.train.shape == (channels, 4, 5)
     assert torch.equal(pixels(first.train), pixels(last.train))
     assert np.array_equal(pixels(last.train)[2, :, 1, 3].numpy(), arrays["x_train"][2, 1, 3])
@@ -86,7 +87,7 @@ def test_channels_last_and_channels_first_are_the_same(tmp_path: Path, channels:
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
 def test_real_numbers_in_the_unit_interval_stay(tmp_path: Path, dtype: str) -> None:
     x = (np.arange(24).reshape(6, 2, 2) / 23).astype(dtype)
-    data = read_arrays(written(tmp_path, parted() | {"x_train": x, "x_test": x[:3]}))
+    data = read_arrays(written(tmp_path, parted() | {"x_train": x, "x_test": x[:3]}), Reading())
     assert pixels(data.train).dtype == torch.float32
     assert np.array_equal(pixels(data.train)[:, 0].numpy(), x.astype(np.float32))
     assert pixels(data.train).max() == 1
@@ -94,13 +95,13 @@ def test_real_numbers_in_the_unit_interval_stay(tmp_path: Path, dtype: str) -> N
 
 @pytest.mark.parametrize("labels", [np.arange(6).astype(np.uint8) % 3, (np.arange(6) % 3)[:, None]])
 def test_labels_may_be_bytes_or_a_column(tmp_path: Path, labels: NDArray[Any]) -> None:
-    data = read_arrays(written(tmp_path, parted() | {"y_train": labels}))
+    data = read_arrays(written(tmp_path, parted() | {"y_train": labels}), Reading())
     assert data.train.labels.tolist() == [0, 1, 2, 0, 1, 2]
 
 
 def refused(path: Path, message: str | None = None) -> None:
     with pytest.raises(DataError, match=message) as caught:
-        read_arrays(path)
+        read_arrays(path, Reading())
     assert str(path) in str(caught.value)
 
 
@@ -212,7 +213,7 @@ def test_a_truncated_file_is_not_held_open(tmp_path: Path, share: float) -> None
     path = written(tmp_path, parted())
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(DataError) as caught:
-        read_arrays(path)
+        read_arrays(path, Reading())
     assert caught.tb is not None
     assert str(path) not in [file.path for file in psutil.Process().open_files()]
 

@@ -8,7 +8,8 @@ from PIL import ExifTags, Image
 from torch import Tensor
 from written import picture, write_image
 
-from lila.data.images import ImageFiles, ImageSet, image_paths, look_at_images, read_image, split
+from lila.data.image_files import ImageFiles, image_paths, look_at_images, read_image
+from lila.data.images import ImageSet, split
 from lila.errors import ArgumentError, DataError
 
 
@@ -127,10 +128,8 @@ def test_images_in_files_are_those_in_memory(tmp_path: Path) -> None:
     for i, path in enumerate(paths):
         write_image(path, picture(i, 3, 2))
     files = ImageSet(ImageFiles(paths, 1, (3, 2), False), torch.arange(4))
-    memory = files.in_memory()
-    assert isinstance(memory.pixels, Tensor)
+    memory = ImageSet(files.pixels[torch.arange(4)], files.labels)
     assert files.shape == memory.shape == (1, 3, 2)
-    assert memory.in_memory() is memory
     some = torch.tensor([3, 0, 3])
     assert torch.equal(files.images(some), memory.images(some))
     assert torch.equal(files.take(some).images(torch.arange(3)), memory.images(some))

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from written import idx_bytes, picture, write_cifar_folder, write_class_folders, write_idx_folder
 
+from lila.data.formats import Reading
 from lila.data.formats.cifar import ARCHIVE, FOLDER
 from lila.data.images import ImageData
-from lila.data.read import Reading, read
+from lila.data.read import read
 from lila.data.sources import KNOWN
 from lila.errors import DataError
 
@@ -91,18 +92,18 @@ def test_arrays_are_recognised_and_split_as_asked(tmp_path: Path, as_npz: bool) 
         source.mkdir()
         for name, array in arrays.items():
             np.save(source / f"{name}.npy", array)
-    half = read(str(source), how=Reading(test_share=0.5, seed=1))
+    half = read(str(source), reading=Reading(test_share=0.5, seed=1))
     assert shapes(half) == ((1, 1, 1), 10, 10)
-    other = read(str(source), how=Reading(test_share=0.5, seed=2))
+    other = read(str(source), reading=Reading(test_share=0.5, seed=2))
     assert not torch.equal(images(half), images(other))
     assert shapes(read(str(source))) == ((1, 1, 1), 16, 4)
 
 
 def test_a_folder_of_images_is_recognised_resized_and_split_as_asked(tmp_path: Path) -> None:
     write_class_folders(tmp_path / "photos", count=10)
-    data = read(str(tmp_path / "photos"), how=Reading(size=(3, 7), test_share=0.5, seed=4))
+    data = read(str(tmp_path / "photos"), reading=Reading(size=(3, 7), test_share=0.5, seed=4))
     assert shapes(data) == ((1, 3, 7), 10, 10)
-    again = read(str(tmp_path / "photos"), how=Reading(size=(3, 7), test_share=0.5, seed=5))
+    again = read(str(tmp_path / "photos"), reading=Reading(size=(3, 7), test_share=0.5, seed=5))
     assert not torch.equal(images(data), images(again))
 
 
@@ -242,7 +243,7 @@ def test_the_digits_come_with_scikit_learn() -> None:
     assert pixels.max() == 1
     assert pixels[..., 0, :].abs().max() == 0
     assert torch.equal(images(read("digits")), pixels)
-    assert not torch.equal(images(read("digits", how=Reading(seed=1))), pixels)
+    assert not torch.equal(images(read("digits", reading=Reading(seed=1))), pixels)
 
 
 @pytest.mark.parametrize("name", ["train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"])

@@ -12,7 +12,8 @@ from typing import Any
 import platformdirs
 import pytest
 
-from lila.data.sources import KNOWN, KnownSet, check_files, check_sum, data_folder, fetch, find, find_file
+from lila.data.sources import KNOWN, KnownSet, check_files, check_sum, data_folder, fetch, find
+from lila.data.unpacking import find_packed
 from lila.errors import DataError
 
 FIRST, SECOND = b"the first file" * 50, b"the second file" * 50
@@ -312,11 +313,11 @@ def test_a_folder_that_is_empty_or_missing_holds_no_data_set(tmp_path: Path) -> 
 
 
 def test_a_file_may_be_gzipped_or_plain_and_is_taken_as_named_first(tmp_path: Path) -> None:
-    assert find_file(tmp_path, "a.gz") is None
+    assert find_packed(tmp_path, "a.gz") is None
     write(tmp_path, {"a": b"plain"})
-    assert find_file(tmp_path, "a.gz") == tmp_path / "a"
+    assert find_packed(tmp_path, "a.gz") == tmp_path / "a"
     write(tmp_path, {"a.gz": b"zipped"})
-    assert find_file(tmp_path, "a.gz") == tmp_path / "a.gz"
+    assert find_packed(tmp_path, "a.gz") == tmp_path / "a.gz"
 
 
 def test_the_data_directory_is_the_one_chosen_or_that_of_the_variable_or_the_users(

@@ -1,4 +1,4 @@
-"""How much memory there is, and how to say it."""
+"""The memory that is free or in use, and how a number of bytes is written and read."""
 
 import ctypes
 import os
@@ -8,6 +8,7 @@ import sys
 import psutil
 import torch
 
+from lila._util.cgroups import free_in_cgroup
 from lila.errors import ArgumentError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
@@ -15,15 +16,20 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def available_bytes(device: torch.device) -> int:
-    """Bytes that this process can still allocate on a device; processes of one run share a node's memory evenly."""
+    """Return how many bytes this process can still allocate on a device.
+
+    On the CPU this is the memory that is free, or what the control group of a container or batch system leaves if that
+    is less. The processes of one run share the memory of a machine evenly.
+    """
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0] + cached)
-    return int(psutil.virtual_memory().available) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    free, in_cgroup = int(psutil.virtual_memory().available), free_in_cgroup()
+    return (free if in_cgroup is None else min(free, in_cgroup)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory in use so far: allocated by PyTorch on a GPU, resident in the process on the CPU."""
+    """Return the most memory in use so far: allocated by PyTorch on a GPU, resident in the process on the CPU."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     if sys.platform == "win32":
@@ -35,12 +41,12 @@ def peak_bytes(device: torch.device) -> int:
 
 
 def keep_heap() -> bool:
-    """Let glibc keep the memory of freed tensors for the next ones, in place of giving it back to the kernel each time.
+    """Let glibc keep the memory of freed tensors for the next ones, instead of returning it to the kernel each time.
 
     Large tensors are otherwise mapped anew at every allocation, and the page faults of their first use can cost more
     than the computation. The peak of memory stays the same, but the process does not shrink below it. The command line
-    calls this at its start; in a program of your own it is for you to decide. The variables MALLOC_MMAP_THRESHOLD_ and
-    MALLOC_TRIM_THRESHOLD_ do the same from outside.
+    calls this at its start; a program of your own may call it. The environment variables MALLOC_MMAP_THRESHOLD_ and
+    MALLOC_TRIM_THRESHOLD_ have the same effect.
 
     Returns:
         Whether it could be done: only glibc has it.
@@ -55,7 +61,7 @@ def keep_heap() -> bool:
 
 
 def readable_bytes(count: float) -> str:
-    """A number of bytes as a person reads it."""
+    """Return a number of bytes as text with a unit."""
     for unit in _UNITS[:-1]:
         if count < 1024:
             return f"{count:.3g} {unit}"
@@ -64,7 +70,7 @@ def readable_bytes(count: float) -> str:
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes from "4GiB", "500 MiB" and the like."""
+    """Return the number of bytes that a text such as "4GiB" or "500 MiB" stands for."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)\s*", text)
     if found is None or float(found[1]) == 0:
         raise ArgumentError(f"{text!r} is not an amount of memory; write it as '4GiB' or '500 MiB'.")

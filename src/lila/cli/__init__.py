@@ -38,16 +38,11 @@ EXIT_CODES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `lila`; returns the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = make_parser(next((name for name in given if name in COMMANDS), None)).parse_args(given)
-    if chosen.command is None:
-        make_parser(None).print_help()
-        return 0
+    """Run `lila` and return the exit code."""
     from lila.errors import LilaError
 
     try:
-        code: int = importlib.import_module(f"lila.cli.{chosen.command}").run(chosen)
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except LilaError as error:
@@ -63,6 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("lila: interrupted", file=sys.stderr)
         return 130
+
+
+def _run(given: list[str]) -> int:
+    """Read the arguments and run the command that they name. Even making its parser may import torch, for seconds."""
+    chosen = make_parser(next((name for name in given if name in COMMANDS), None)).parse_args(given)
+    if chosen.command is None:
+        make_parser(None).print_help()
+        return 0
+    code: int = importlib.import_module(f"lila.cli.{chosen.command}").run(chosen)
+    return code
 
 
 def make_parser(command: str | None, whole: bool = False) -> argparse.ArgumentParser:

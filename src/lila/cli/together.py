@@ -1,6 +1,7 @@
 """A command in the processes that torchrun started: where each computes, and which of them speaks."""
 
 import argparse
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +13,30 @@ from lila.errors import ArgumentError
 if TYPE_CHECKING:
     from lila._util.ranks import Ranks
 
+_LONGEST = 365 * 24 * 60 * 60  # seconds
+
 
 def add_device_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where to compute."""
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one; one each under torchrun]")
     parser.add_argument(
         "--rank-timeout",
-        type=float,
+        type=read_seconds,
         default=600.0,
         metavar="SECONDS",
         help="under torchrun, a process that does not answer for so long ends the run [600]",
     )
+
+
+def read_seconds(text: str) -> float:
+    """Return a duration in seconds, at most that of a year."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= _LONGEST:  # false for NaN too
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and {_LONGEST}")
+    return seconds
 
 
 @contextmanager
@@ -46,7 +60,7 @@ def device(name: str | None) -> str:
     if name == "cuda" and "LOCAL_RANK" in os.environ:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     try:
-        torch.empty(0, device=name)
+        torch.ones(1, device=name).item()  # the device "meta", for one, makes tensors but no numbers
     except (RuntimeError, AssertionError) as error:
         raise ArgumentError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
     return name

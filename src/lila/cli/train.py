@@ -25,8 +25,7 @@ from lila.cli.options import add_settings, given, read_count, takes_folder, take
 from lila.cli.show import record
 from lila.cli.together import add_device_options, processes, restarted
 from lila.curvature import CurvatureKind, StructureName
-from lila.data.read import DIGITS
-from lila.data.sources import KNOWN
+from lila.data.read import known_names
 from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
@@ -182,7 +181,7 @@ def is_same_run(folder: Path, run_task: RunTask, settings: Settings) -> bool:
 
 def source(text: str) -> str:
     """A name as it is, a path made absolute, so that a run finds its data from any folder."""
-    return text if text in (DIGITS, *KNOWN) or not Path(text).exists() else str(Path(text).resolve())
+    return text if text in known_names() or not Path(text).exists() else str(Path(text).resolve())
 
 
 def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:

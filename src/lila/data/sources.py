@@ -4,13 +4,11 @@ A file is right if its SHA-256, or that of its content if it is gzipped, is the 
 accepted plain, gzipped by the official mirror, or gzipped by somebody else.
 """
 
-import gzip
 import hashlib
 import http.client
 import os
 import shutil
 import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 import zlib
@@ -21,8 +19,10 @@ from pathlib import Path
 
 import platformdirs
 
+from lila._util.files import temporary_folder
 from lila.data.formats.archives import unpack
 from lila.data.formats.cifar import ARCHIVE
+from lila.data.unpacking import find_packed, open_unpacked
 from lila.errors import DataError
 
 _TIMEOUT = 30  # seconds without an answer
@@ -119,13 +119,8 @@ def find(known: KnownSet, data_dir: Path | None = None) -> Path | None:
     """The folder that holds a data set, if it is here: in the data directory, or a system's package."""
     system = [] if known.system is None else [known.system[0]]
     folders = [data_folder(data_dir) / known.name, *system]
-    full = [folder for folder in folders if all(find_file(folder, name) for name in known.files)]
+    full = [folder for folder in folders if all(find_packed(folder, name) for name in known.files)]
     return next((folder for folder in (*full, *folders) if folder.is_dir() and any(folder.iterdir())), None)
-
-
-def find_file(folder: Path, name: str) -> Path | None:
-    """A file of a data set in a folder, gzipped or plain."""
-    return next((path for path in (folder / name, folder / name.removesuffix(".gz")) if path.is_file()), None)
 
 
 def check_sum(path: Path, expected: str) -> None:
@@ -137,7 +132,7 @@ def check_sum(path: Path, expected: str) -> None:
             if hashlib.file_digest(file, "sha256").hexdigest() == expected:
                 return
         if gzipped:
-            with gzip.open(path) as content:
+            with open_unpacked(path) as content:
                 if hashlib.file_digest(content, "sha256").hexdigest() == expected:
                     return
     except (OSError, EOFError, zlib.error) as error:
@@ -149,7 +144,7 @@ def check_files(known: KnownSet, folder: Path) -> list[Path]:
     """The files of a data set in a folder; raises DataError unless all are there and right."""
     found = []
     for name, checksum in known.files.items():
-        path = find_file(folder, name)
+        path = find_packed(folder, name)
         if path is None:
             raise DataError(f"{name} is not there")
         check_sum(path, checksum)
@@ -201,9 +196,8 @@ def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
     if isinstance(source, Path):
         check_files(known, source)
         return source
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=target.parent) as temporary:
-        files = check_files(known, source(Path(temporary)))
+    with temporary_folder(target) as temporary:
+        files = check_files(known, source(temporary))
         target.mkdir(exist_ok=True)
         for name, path in zip(known.files, files, strict=True):
             os.replace(path, target / path.name)

@@ -12,8 +12,9 @@ from lila._util.choices import check_count, choose
 from lila._util.memory import available_bytes
 from lila.augment.noise import Draw
 from lila.data.examples import Data
+from lila.data.formats import Reading
 from lila.data.images import ImageData, ImageSet
-from lila.data.read import Reading, read
+from lila.data.read import read
 from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
 

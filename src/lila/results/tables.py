@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
+from lila._util.spreadsheets import safe_cell
+
 
 @dataclass(frozen=True)
 class Table:
@@ -66,6 +68,6 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer.writerow({name: safe_cell(name) for name in names})
+    writer.writerows({name: safe_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()

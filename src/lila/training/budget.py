@@ -36,6 +36,7 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
     """
     device = next(evidence.model.net.parameters()).device
     budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
+    _check_views(evidence, data, budget)
     small, less_small = (measure(evidence, data, count, settings) for count in (_SMALL, _LESS_SMALL))
     each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
     fixed = small - each * _SMALL
@@ -64,6 +65,17 @@ def measure(evidence: Evidence, data: Data, count: int, settings: Resolved) -> i
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
     in_step = max(min(int(settings.step_to_pass * count), max(settings.batch_size, count)), 1)
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
+
+
+def _check_views(evidence: Evidence, data: Data, budget: float) -> None:
+    """Raise if the views of a single example alone exceed the budget, before anything tries to make them."""
+    x = next(evidence.examples(data).batches(1)).x
+    needed = evidence.model.samples * x.numel() * x.element_size()
+    if needed > budget:
+        raise MemoryBudgetError(
+            f"The {evidence.model.samples:,} views of a single example need {readable_bytes(needed)}, but the budget "
+            f"is {readable_bytes(budget)}. Use fewer samples."
+        )
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:

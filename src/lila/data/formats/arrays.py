@@ -1,70 +1,122 @@
 """Images and labels as NumPy arrays: an `.npz` file, or a folder of `.npy` files, with the usual names."""
 
-import zlib
+import zipfile
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import IO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lila.data.images import ImageData, ImageSet, split
+from lila.data.formats.format import Format, Reading
+from lila.data.images import ImageData, ImageSet, numbered_classes
+from lila.data.unpacking import check_memory, check_unpacked, decoding, open_regular
 from lila.errors import DataError
 
-_PARTED: tuple[tuple[str, ...], ...] = (
+_DIVIDED: tuple[tuple[str, ...], ...] = (
     ("x_train", "y_train", "x_test", "y_test"),
     ("train_images", "train_labels", "test_images", "test_labels"),
 )
 _WHOLE: tuple[tuple[str, ...], ...] = (("x", "y"), ("images", "labels"))
-NAMES = tuple(name for names in (*_PARTED, *_WHOLE) for name in names)
+_NAMES = tuple(name for names in (*_DIVIDED, *_WHOLE) for name in names)
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
-Arrays = Mapping[str, NDArray[np.generic]]
+
+class Arrays(Format):
+    """An `.npz` file, or a folder of `.npy` files."""
+
+    name = "arrays"
+    title = "NumPy arrays (an .npz file, or a folder of .npy files)"
+
+    def recognises(self, path: Path) -> bool:
+        if path.is_file():
+            return path.suffix == ".npz"
+        return any((path / f"{name}.npy").exists() for name in _NAMES)
+
+    def read(self, path: Path, reading: Reading) -> ImageData:
+        return read_arrays(path, reading)
 
 
-def read_arrays(path: Path, test_share: float = 0.2, seed: int = 0) -> ImageData:
+def read_arrays(path: Path, reading: Reading) -> ImageData:
     """Read images and labels from arrays.
 
     Args:
         path: an `.npz` file, or a folder of `.npy` files, with arrays x_train, y_train, x_test, y_test (or
             train_images, train_labels, ...), or x, y (or images, labels), which are then split. Images have the shape
             (n, h, w), (n, h, w, c) or (n, c, h, w), as uint8 or as real numbers in [0, 1].
-        test_share: of the images, if they are not parted.
-        seed: of that split.
+        reading: how the images are split, if they are not divided into training and test.
     """
     arrays = _load(path)
-    for names in _PARTED:
+    for names in _DIVIDED:
         if all(name in arrays for name in names):
             x, y, test_x, test_y = (arrays[name] for name in names)
             train, test = _image_set(path, x, y, names[:2]), _image_set(path, test_x, test_y, names[2:])
             if train.shape != test.shape:
                 raise DataError(f"{path}: training images are {train.shape} but test images {test.shape}.")
-            return ImageData(train, test, _classes(path, train.labels, test.labels))
+            return ImageData(train, test, numbered_classes(path, train.labels, test.labels))
     for names in _WHOLE:
         if all(name in arrays for name in names):
             whole = _image_set(path, arrays[names[0]], arrays[names[1]], names)
-            classes = _classes(path, whole.labels)
-            return ImageData(*split(whole, classes, test_share, seed), classes)
-    wanted = " or ".join(", ".join(names) for names in (*_PARTED, *_WHOLE))
+            return reading.split(whole, numbered_classes(path, whole.labels))
+    wanted = " or ".join(", ".join(names) for names in (*_DIVIDED, *_WHOLE))
     raise DataError(f"{path} must hold arrays named {wanted}, but it holds {', '.join(sorted(arrays)) or 'none'}.")
 
 
-def _load(path: Path) -> Arrays:
-    try:
-        if path.is_dir():
-            return {name: np.load(path / f"{name}.npy") for name in NAMES if (path / f"{name}.npy").exists()}
-        with path.open("rb") as opened, np.load(opened) as file:
-            return {name: file[name] for name in NAMES if name in file.files}
-    # ValueError is also what NumPy raises for pickled objects, which it refuses.
-    except (ValueError, TypeError, OSError, BadZipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as NumPy arrays: {error}.") from error
+def _load(path: Path) -> Mapping[str, NDArray[np.generic]]:
+    with decoding(f"{path} cannot be read as NumPy arrays"):
+        return _load_npy_files(path) if path.is_dir() else _load_npz(path)
+
+
+def _load_npy_files(folder: Path) -> dict[str, NDArray[np.generic]]:
+    paths = {name: folder / f"{name}.npy" for name in _NAMES if (folder / f"{name}.npy").exists()}
+    arrays = {}
+    for name, path in paths.items():
+        with open_regular(path) as file:
+            check_memory(path, path.stat().st_size)
+            arrays[name] = _read_npy(file, path.stat().st_size)  # type: ignore[arg-type]
+    return arrays
+
+
+def _load_npz(path: Path) -> dict[str, NDArray[np.generic]]:
+    with open_regular(path) as file, zipfile.ZipFile(file) as packed:
+        present = {entry.filename: entry for entry in packed.infolist()}
+        entries = {name: present[f"{name}.npy"] for name in _NAMES if f"{name}.npy" in present}
+        size = sum(entry.file_size for entry in entries.values())  # zipfile reads no more than these sizes
+        check_unpacked(path, size)
+        check_memory(path, size)
+        arrays = {}
+        for name, entry in entries.items():
+            with packed.open(entry) as content:
+                arrays[name] = _read_npy(content, entry.file_size)
+    return arrays
+
+
+def _read_npy(file: IO[bytes], size: int) -> NDArray[np.generic]:
+    """Read an array whose file, header included, has `size` bytes; allocate nothing before that is checked.
+
+    Raises:
+        ValueError: the file is not valid, or holds Python objects, which would have to be unpickled.
+    """
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"version {version[0]}.{version[1]} of the .npy format is not known")
+    shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("Python objects are not read (allow_pickle=False), as unpickling them would run any program")
+    expected, there = prod(shape) * dtype.itemsize, size - file.tell()
+    if min(shape, default=0) < 0 or expected != there:
+        raise ValueError(f"its header promises {dtype} of shape {shape}, {expected} bytes, but there are {there}")
+    content = bytearray(file.read())
+    return np.ndarray(shape, dtype, content, order="F" if is_fortran else "C")
 
 
 def _image_set(path: Path, x: NDArray[np.generic], y: NDArray[np.generic], names: tuple[str, ...]) -> ImageSet:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer) or y.min(initial=0) < 0:
+    if y.ndim != 1 or y.dtype.kind not in "iu" or not 0 <= y.min(initial=0) <= y.max(initial=0) < 2**63:
         raise DataError(
             f"{path}: {names[1]} must be classes 0, 1, ... of shape (n,), but is {y.dtype} of shape {y.shape}."
         )
@@ -86,22 +138,10 @@ def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
         )
     if x.dtype == np.uint8:
         return torch.from_numpy(np.ascontiguousarray(x))
-    if not np.issubdtype(x.dtype, np.floating):
+    if x.dtype.kind != "f":
         raise DataError(f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype}.")
     if not (x.min(initial=0) >= 0 and x.max(initial=0) <= 1):
         raise DataError(
             f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype} from {x.min()} to {x.max()}."
         )
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-
-
-def _classes(path: Path, *labels: Tensor) -> tuple[str, ...]:
-    """The classes 0, 1, ..., each of which must have a training image."""
-    count = int(max(int(part.max()) for part in labels)) + 1
-    if count < 2:
-        raise DataError(f"{path} holds a single class; there is nothing to tell apart.")
-    present = labels[0].unique()
-    if len(present) < count:
-        missing = next((i for i, label in enumerate(present.tolist()) if label != i), len(present))
-        raise DataError(f"{path}: class {missing} of {count} has no training image. Number the classes without gaps.")
-    return tuple(map(str, range(count)))

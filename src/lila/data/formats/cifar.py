@@ -1,4 +1,4 @@
-"""CIFAR-10 in its official binary version: records of a label byte and 3 x 32 x 32 pixel bytes, six files of 10,000."""
+"""CIFAR-10 in its official binary version: six files of records, each a label byte and 3 x 32 x 32 pixel bytes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from lila.data.formats.archives import members
+from lila.data.formats.format import Format, Reading
 from lila.data.images import ImageData, ImageSet
+from lila.data.unpacking import check_memory, decoding, open_regular
 from lila.errors import DataError
 
 FOLDER = "cifar-10-batches-bin"
@@ -18,7 +20,25 @@ _SHAPE = (3, 32, 32)
 _RECORD = 1 + 3 * 32 * 32
 _TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 _TEST = ("test_batch.bin",)
-PICKLED = ("data_batch_1", "cifar-10-batches-py", "cifar-10-python.tar.gz")
+_PICKLED = ("data_batch_1", "cifar-10-batches-py", "cifar-10-python.tar.gz")
+
+
+class Cifar(Format):
+    """The official archive, the folder that it holds, or a folder that holds either of them."""
+
+    name = "cifar"
+    title = "CIFAR-10's binary version"
+
+    def recognises(self, path: Path) -> bool:
+        if path.is_file():
+            return path.name == ARCHIVE
+        return any((path / name).exists() for name in ("data_batch_1.bin", FOLDER, ARCHIVE, *_PICKLED))
+
+    def read(self, path: Path, reading: Reading) -> ImageData:
+        inside = (path, path / FOLDER, path / ARCHIVE)
+        if path.is_dir() and not any((folder / "data_batch_1.bin").exists() or folder.is_file() for folder in inside):
+            refuse_pickled(path)
+        return read_cifar(next((place for place in inside[1:] if place.exists()), path))
 
 
 def read_cifar(path: Path) -> ImageData:
@@ -30,9 +50,9 @@ def read_cifar(path: Path) -> ImageData:
 
 def refuse_pickled(folder: Path) -> NoReturn:
     """Refuse the Python version, whose files are pickles: reading a pickle runs whatever its author put there."""
-    pickled = next(folder / name for name in PICKLED if (folder / name).exists())
+    pickled = next(folder / name for name in _PICKLED if (folder / name).exists())
     raise DataError(
-        f"{pickled} is of CIFAR-10's Python version, whose files are pickles and are not read, as that would run "
+        f"{pickled} belongs to CIFAR-10's Python version, whose files are pickles and are not read, as that would run "
         f"whatever is in them. Get the binary version instead: {ARCHIVE}, from "
         "https://www.cs.toronto.edu/~kriz/cifar.html."
     )
@@ -40,17 +60,16 @@ def refuse_pickled(folder: Path) -> NoReturn:
 
 def _from_folder(folder: Path) -> Callable[[str], bytes]:
     def read(name: str) -> bytes:
-        try:
-            return (folder / name).read_bytes()
-        except OSError as error:
-            raise DataError(f"{folder / name} cannot be read: {error.strerror or error}.") from error
+        with decoding(f"{folder / name} cannot be read"), open_regular(folder / name) as file:
+            check_memory(folder / name, (folder / name).stat().st_size)
+            return file.read()
 
     return read
 
 
 def _archived(archive: Path) -> Callable[[str], bytes]:
     with members(archive) as found:
-        contents = {path.name: file.read() for path, file in found}
+        contents = {path.name: file.read() for path, file in found if path.name in (*_TRAIN, *_TEST)}
 
     def read(name: str) -> bytes:
         if name not in contents:
@@ -68,11 +87,14 @@ def _image_set(records: list[Tensor]) -> ImageSet:
 def _records(path: Path, name: str, content: bytes) -> Tensor:
     if not content or len(content) % _RECORD:
         raise DataError(
-            f"{name} in {path} is truncated or not of CIFAR-10's binary version: its {len(content)} bytes are not a "
-            f"whole number of records of {_RECORD}. Get the file again."
+            f"{name} in {path} is truncated or does not belong to CIFAR-10's binary version: its {len(content)} bytes "
+            f"are not a whole number of records of {_RECORD}. Get the file again."
         )
     records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(-1, _RECORD)
     largest = int(records[:, 0].max())
     if largest >= len(CLASSES):
-        raise DataError(f"{name} in {path} is not of CIFAR-10's binary version: it has a label {largest}.")
+        raise DataError(
+            f"{name} in {path} does not belong to CIFAR-10's binary version: it has a label {largest}, but there are "
+            f"{len(CLASSES)} classes."
+        )
     return records

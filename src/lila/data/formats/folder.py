@@ -1,4 +1,4 @@
-"""A folder of images per class: `train/` and `test/` with the same classes, or the classes at once, then split."""
+"""A folder of images per class: either `train/` and `test/` with the same classes, or the classes, which are split."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,20 +6,33 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lila.data.images import SUFFIXES, ImageData, ImageFiles, ImageSet, image_paths, look_at_images, split
+from lila.data.formats.format import Format, Reading
+from lila.data.image_files import SUFFIXES, ImageFiles, image_paths, look_at_images
+from lila.data.images import ImageData, ImageSet
 from lila.errors import DataError
 
 Files = Mapping[str, list[Path]]
 
 
-def read_folder(folder: Path, size: tuple[int, int] | None = None, test_share: float = 0.2, seed: int = 0) -> ImageData:
-    """Find the images of a folder and check their headers; they are decoded when asked for.
+class ClassFolders(Format):
+    """A folder of images per class."""
+
+    name = "folder"
+    title = "a folder of images per class"
+
+    def recognises(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def read(self, path: Path, reading: Reading) -> ImageData:
+        return read_folder(path, reading)
+
+
+def read_folder(folder: Path, reading: Reading) -> ImageData:
+    """Find the images of a folder and check their headers; they are decoded when their pixels are needed.
 
     Args:
-        folder: with `train/CLASS/*.png` and `test/CLASS/*.png`, or with `CLASS/*.png`; PNG, JPEG and the like.
-        size: (height, width) to which all are resized; if None, all must have the same size.
-        test_share: of each class, if there is no `test/` folder.
-        seed: of that split.
+        folder: a folder with `train/CLASS/*.png` and `test/CLASS/*.png`, or with `CLASS/*.png`; PNG, JPEG and the like.
+        reading: the size to which all images are resized, and how they are split if there is no `test/` folder.
     """
     parts = [folder / "train", folder / "test"]
     there = [part.is_dir() for part in parts]
@@ -33,21 +46,26 @@ def read_folder(folder: Path, size: tuple[int, int] | None = None, test_share: f
         raise DataError(
             f"{folder} must hold a folder of images for each of two or more classes, but it holds {len(found[0])}."
         )
-    channels, sizes = look_at_images([path for part in found for path in _flat(part)])
+    channels, size = _common_form([path for part in found for path in _flat(part)], reading.size)
+    files = [ImageFiles(_flat(part), channels, size, reading.size is not None) for part in found]
+    sets, classes = [ImageSet(*pair) for pair in zip(files, map(_labels, found), strict=True)], tuple(found[0])
+    return ImageData(sets[0], sets[1], classes) if len(sets) == 2 else reading.split(sets[0], classes)
+
+
+def _common_form(paths: list[Path], size: tuple[int, int] | None) -> tuple[int, tuple[int, int]]:
+    """The channels and the size that all images have, or are brought to."""
+    channels, sizes = look_at_images(paths)
     if size is None and len(sizes) > 1:
         (one, first), (other, second) = list(sizes.items())[:2]
         raise DataError(
             f"The images have different sizes: {first} is {one[0]} x {one[1]}, {second} is {other[0]} x {other[1]}. "
             "Give the size to which all are to be resized (--size on the command line)."
         )
-    chosen, classes = size or next(iter(sizes)), tuple(found[0])
-    sets = [ImageSet(ImageFiles(_flat(part), channels, chosen, size is not None), _labels(part)) for part in found]
-    train, test = sets if len(sets) == 2 else split(sets[0], classes, test_share, seed)
-    return ImageData(train, test, classes)
+    return channels, size or next(iter(sizes))
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
-    """The image files of each class, both in the order of their names."""
+    """The image files of each class, both sorted by name."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     found = {of_class.name: image_paths(of_class) for of_class in classes}
     empty = [name for name, paths in found.items() if not paths]

@@ -7,6 +7,8 @@ from lila.augment.noise import Draw
 from lila.data.images import ImageData, ImageSet
 from lila.errors import DataError
 
+NAME = "digits"
+ABOUT = "handwritten digits, 1,000 + 797 of 16 x 16 (enlarged from 8 x 8), grey"
 _TRAIN = 1000
 
 
