@@ -1,7 +1,21 @@
 """The public names, and where they are; `__init__.py` imports each when it is first asked for."""
 
 from ._util.ranks import RankError, Ranks
-from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
+from .augment import (
+    Affine2d,
+    Augmentation,
+    Compose,
+    Generator,
+    InputFormat,
+    LieImages,
+    LiePoints,
+    Parameterisation,
+    Rotation2d,
+    augmentation_names,
+    make_augmentation,
+    register_augmentation,
+    register_parameterisation,
+)
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, register_rule
 from .data.task import Recipe, Task, load_data
@@ -39,6 +53,7 @@ __all__ = [
     "GaussianPrior",
     "Generator",
     "HyperOptimiser",
+    "InputFormat",
     "InvariantModel",
     "LieImages",
     "LiePoints",
@@ -47,6 +62,7 @@ __all__ = [
     "MemoryBudgetError",
     "ModelError",
     "NumericalError",
+    "Parameterisation",
     "Posterior",
     "RankError",
     "Ranks",
@@ -59,11 +75,15 @@ __all__ = [
     "Sharing",
     "Task",
     "TensorBoard",
+    "augmentation_names",
     "class_scores",
     "fit",
     "load",
     "load_data",
+    "make_augmentation",
     "make_model",
+    "register_augmentation",
+    "register_parameterisation",
     "register_rule",
     "resume",
 ]

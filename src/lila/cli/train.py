@@ -17,9 +17,9 @@ from shlex import quote
 from typing import Any
 
 from lila._util.memory import keep_heap
-from lila.augment.families import AFFINE_2D
+from lila.augment import AFFINE_2D
 from lila.augment.noise import NoiseName
-from lila.augment.parameterisation import ParameterisationName
+from lila.augment.parameterisation import PARAMETERISATIONS
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
 from lila.cli.show import record
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="range from which each generator starts, or one for each: 0.1,0.2 [0]",
     )
     augmentation.add_argument(
-        "--parameterisation", choices=[p.value for p in ParameterisationName], default="identity", help="[identity]"
+        "--parameterisation", choices=list(PARAMETERISATIONS), default="identity", help="[identity]"
     )
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
     add_settings(settings, Settings, CHOICES, leave_out={"subset"})

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila.augment.families import Affine2d
+from lila.augment import Affine2d
 from lila.augment.noise import Draw
 from lila.data.task import Recipe, Scaling, Task, read_source
 from lila.data.transformed import VersionName, true_ranges
