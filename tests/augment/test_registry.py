@@ -1,6 +1,7 @@
 """Families and parameterisations are made by name, and described so that they can be made again."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 from unittest import mock
 
@@ -25,6 +26,7 @@ def test_families_are_made_by_name() -> None:
     made = lila.make_augmentation("affine", generators=["rotation"], padding="border", init=0.5)
     assert isinstance(made, lila.Affine2d)
     assert made.ranges == {"rotation": 0.5}
+    assert deepcopy(made).arguments() == made.arguments()
     assert isinstance(lila.make_augmentation("rotation-of-points"), lila.Rotation2d)
     assert augmentation_titles()["rotation-of-points"].startswith("Rotations of points in the plane")
 

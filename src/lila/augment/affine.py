@@ -53,7 +53,7 @@ class Affine2d(LieImages):
         super().__init__([known[name] for name in names], padding, init, parameterisation)
 
     def arguments(self) -> dict[str, Any] | None:
-        name = self.parameterisation_name()
+        name = self.parameterisation_name
         if name is None:
             return None
         return {"generators": list(self.names), "padding": self.padding.value, "parameterisation": name}

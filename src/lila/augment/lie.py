@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lila.augment.base import Augmentation, Shape
-from lila.augment.parameterisation import PARAMETERISATIONS, Parameterisation, find_parameterisation
+from lila.augment.parameterisation import Parameterisation, find_parameterisation, parameterisation_name
 from lila.errors import ArgumentError
 
 _RUN_AWAY = 100.0  # a scale factor beyond which only powers of ten are of interest
@@ -75,6 +75,8 @@ class LieFamily(Augmentation):
 
     Attributes:
         eta: the learned parameter, one value per generator.
+        names: the names of the generators.
+        parameterisation_name: the name of the parameterisation, None if it is not registered.
     """
 
     generators: Tensor
@@ -91,6 +93,7 @@ class LieFamily(Augmentation):
         self.noise_dim = len(generators)
         self._units = {generator.name: generator.unit for generator in generators}
         self.parameterisation = find_parameterisation(parameterisation)
+        self.parameterisation_name = parameterisation_name(self.parameterisation)
         self._limits = tuple(generator.limit for generator in generators)
         self.register_buffer("generators", matrices, persistent=False)
         self.eta = nn.Parameter(torch.tensor(self._initial_eta(init)))
@@ -153,10 +156,6 @@ class LieFamily(Augmentation):
         for i in torch.nonzero(ranges.abs() > self.limits).flatten().tolist():
             limit = self.limits[i].copysign(ranges[i]).item()
             self.eta[i] = self.parameterisation.to_eta(cast("float", limit))
-
-    def parameterisation_name(self) -> str | None:
-        """Return the name of the parameterisation, or None if it is not registered."""
-        return next((name for name, p in PARAMETERISATIONS.items() if p is self.parameterisation), None)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value:.3g}" for name, value in self.ranges.items())

@@ -99,3 +99,8 @@ def find_parameterisation(parameterisation: str | Parameterisation) -> Parameter
         known = ", ".join(map(repr, PARAMETERISATIONS))
         raise ArgumentError(f"There is no parameterisation named {parameterisation!r}; choose one of {known}.")
     return PARAMETERISATIONS[parameterisation]
+
+
+def parameterisation_name(parameterisation: Parameterisation) -> str | None:
+    """Return the name of a parameterisation, or None if it is not registered."""
+    return next((name for name, known in PARAMETERISATIONS.items() if known is parameterisation), None)

@@ -58,5 +58,5 @@ class Rotation2d(LiePoints):
         return torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))
 
     def arguments(self) -> dict[str, Any] | None:
-        name = self.parameterisation_name()
+        name = self.parameterisation_name
         return None if name is None else {"parameterisation": name}

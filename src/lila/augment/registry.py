@@ -77,7 +77,7 @@ def build_augmentation(description: dict[str, Any]) -> Augmentation:
     if name not in FAMILIES:
         raise DataError(
             f"This run uses the augmentation family {name!r}, which is not registered here. Import the module that "
-            "registers it (lila.register_augmentation) first, or pass the augmentation."
+            "registers it (lila.register_augmentation) first, or pass it: lila.load(folder, augmentation=...)."
         )
     return _make(name, FAMILIES[name], description["arguments"])
 
