@@ -1,7 +1,21 @@
 """The public names, and where they are; `__init__.py` imports each when it is first asked for."""
 
 from ._util.ranks import RankError, Ranks
-from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
+from .augment import (
+    Affine2d,
+    Augmentation,
+    Compose,
+    Generator,
+    InputFormat,
+    LieImages,
+    LiePoints,
+    Parameterisation,
+    Rotation2d,
+    augmentation_names,
+    make_augmentation,
+    register_augmentation,
+    register_parameterisation,
+)
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, register_rule
 from .data.formats.format import Format, Reading, register_format
@@ -44,6 +58,7 @@ __all__ = [
     "HyperOptimiser",
     "ImageData",
     "ImageSet",
+    "InputFormat",
     "InvariantModel",
     "LieImages",
     "LiePoints",
@@ -52,6 +67,7 @@ __all__ = [
     "MemoryBudgetError",
     "ModelError",
     "NumericalError",
+    "Parameterisation",
     "Posterior",
     "RankError",
     "Ranks",
@@ -65,12 +81,16 @@ __all__ = [
     "Sharing",
     "Task",
     "TensorBoard",
+    "augmentation_names",
     "class_scores",
     "fit",
     "load",
     "load_data",
+    "make_augmentation",
     "make_model",
+    "register_augmentation",
     "register_format",
+    "register_parameterisation",
     "register_rule",
     "resume",
 ]

@@ -53,3 +53,27 @@ def test_ranges_of_nested_parts_are_all_kept() -> None:
     turns = [lila.Rotation2d(init=value) for value in (0.1, 0.2, 0.3)]
     nested = lila.Compose(lila.Compose(turns[0], turns[1]), turns[2])
     assert list(nested.ranges.values()) == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_composition_knows_the_units_and_the_noise_of_each_range() -> None:
+    turns = lila.Compose(Gamma(), lila.Affine2d(["shear", "rotation"], init=0.2), lila.Affine2d(["rotation"], init=0.1))
+    assert list(turns.ranges) == ["shear", "rotation", "rotation 2"]
+    assert [turns.noise_index(name) for name in turns.ranges] == [2, 3, 4]
+    assert turns.readable("rotation 2", 1.0, (1, 8, 8)) == "±57.3°"
+    assert turns.unit == "radians, half sides, log-scale"
+    with pytest.raises(lila.ArgumentError, match="no range named 'rotation 3'; the ranges are shear, rotation, rot"):
+        turns.readable("rotation 3", 1.0, (1, 8, 8))
+
+
+def test_points_are_moved_by_one_part_after_the_other() -> None:
+    turn = lila.Affine2d(["rotation"], init=1.0).double()
+    shift = lila.Affine2d(["x-translation"], init=0.5).double()
+    p, noise = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([0.4, -0.6]).double()
+    c, s = noise[:1].cos(), noise[:1].sin()
+    turned = torch.stack([c * p[:, 0] - s * p[:, 1], s * p[:, 0] + c * p[:, 1]], dim=1)
+    expected = turned + torch.tensor([-0.6 * 0.5 * 4, 0.0])  # half a side of 8 pixels is 4
+    moved = lila.Compose(turn, shift).move_points(p, noise, (1, 8, 8))
+    assert moved is not None
+    torch.testing.assert_close(moved, expected, rtol=0, atol=1e-6)
+    assert lila.Compose(turn, Gamma()).move_points(p, torch.zeros(3), (1, 8, 8)) is None
+    assert lila.Compose().move_points(p, torch.zeros(0), (1, 8, 8)) is None

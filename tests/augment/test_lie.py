@@ -126,6 +126,10 @@ def test_ranges_in_a_persons_units() -> None:
         "shear": "×0.90 to ×1.11",
     }
     assert "rotation=1.57" in repr(affine)
+    assert affine.readable("rotation", pi, (3, 20, 32)) == "±180.0°"  # of any value, not only of the learned one
+    with pytest.raises(lila.ArgumentError, match="Affine2d has no range named 'zoom'; its ranges are x-translation"):
+        affine.readable("zoom", 1.0, (3, 20, 32))
+    assert [affine.noise_index(name) for name in affine.ranges] == list(range(6))
     assert lila.Affine2d(["x-scale"], init=1000.0).readable_ranges((1, 8, 8)) == {"x-scale": "×10^-434 to ×10^434"}
 
 

@@ -1,10 +1,16 @@
-"""Augmentation distributions: learnable distributions over transformations of the input."""
+"""Augmentation distributions: learnable distributions over transformations of the input.
 
-from lila.augment.base import Augmentation
+Each family is one file; the lines at the end make the families known by name.
+"""
+
+from lila.augment.affine import AFFINE_2D, Affine2d
+from lila.augment.base import Augmentation, InputFormat
 from lila.augment.compose import Compose
-from lila.augment.families import AFFINE_2D, Affine2d, LieImages, Rotation2d
-from lila.augment.lie import Generator, LieFamily, LiePoints
-from lila.augment.parameterisation import Identity, Inverse, Parameterisation, Softplus
+from lila.augment.images import LieImages
+from lila.augment.lie import Generator, LieFamily
+from lila.augment.parameterisation import Identity, Inverse, Parameterisation, Softplus, register_parameterisation
+from lila.augment.points import LiePoints, Rotation2d
+from lila.augment.registry import augmentation_names, make_augmentation, register_augmentation
 from lila.augment.warp import Padding, warp
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "Compose",
     "Generator",
     "Identity",
+    "InputFormat",
     "Inverse",
     "LieFamily",
     "LieImages",
@@ -22,5 +29,12 @@ __all__ = [
     "Parameterisation",
     "Rotation2d",
     "Softplus",
+    "augmentation_names",
+    "make_augmentation",
+    "register_augmentation",
+    "register_parameterisation",
     "warp",
 ]
+
+register_augmentation("affine", Affine2d)
+register_augmentation("rotation-of-points", Rotation2d)

@@ -1,27 +1,58 @@
-"""What an augmentation distribution is: a differentiable map from noise to a transformation of the input.
+"""The contract of an augmentation: a differentiable map from noise to a transformation of the input.
 
 Indices used throughout: b examples, s samples, k noise dimensions.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
 from lila.errors import ArgumentError
 
+Shape = tuple[int, ...]
+"""The shape of one input, without the batch dimension."""
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """The inputs that an exported transformation is applied to.
+
+    Attributes:
+        shape: the shape of one input, (channels, height, width) for images.
+        mean: the mean of each channel that was subtracted from pixels in [0, 1] before the transformation.
+        std: the number by which each channel was divided afterwards.
+    """
+
+    shape: Shape
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+
+Exporter = Callable[[InputFormat], str]
+"""Writes a learned augmentation as Python source that defines `transform`, for one library."""
+
 
 class Augmentation(nn.Module, ABC):
     """A distribution p(x' | x, eta), written as x' = g(x, eps; eta) with eps uniform on [-1, 1]^k.
 
-    Drawing eps is not its business: noise is an argument. Its parameters are the hyperparameters that the evidence
-    learns; there may be several tensors of them.
+    Noise is an argument: an augmentation applies it and never draws it. Its parameters are the hyperparameters that
+    the evidence learns; there may be several tensors of them.
+
+    A family implements `forward` and sets `noise_dim`. The other methods tell the rest of lila about it: its ranges and
+    their units for summaries and reports, its arguments for saved runs, its flow for pictures, its code for other
+    libraries. Each has a default, so a family overrides only what it can say more about. `lila.register_augmentation`
+    makes a family known by name.
 
     Attributes:
         noise_dim: k, the number of noise values that one transformation takes.
+        unit: the unit of `ranges`, for people to read; several units are separated by commas.
     """
 
     noise_dim: int
+    unit: str = ""
 
     @abstractmethod
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
@@ -35,27 +66,115 @@ class Augmentation(nn.Module, ABC):
             The transformed inputs, shape (b, s, *shape).
         """
 
+    def check_shape(self, shape: Shape) -> None:
+        """Raise DataError if the family cannot transform inputs of this shape; every shape is fine by default."""
+
+    def view_shape(self, shape: Shape) -> Shape:
+        """Return the shape of a transformed input; a family that crops its inputs returns another than theirs."""
+        return shape
+
+    def arguments(self) -> dict[str, Any] | None:
+        """Return the arguments with which the class makes this augmentation again, but for learned values.
+
+        They are plain data that JSON can hold. A run of a registered family is saved with them, so that `lila.load`
+        makes the augmentation by itself. None, the default, means that whoever loads the run must pass it.
+        """
+        return None
+
     @property
     def ranges(self) -> Mapping[str, float]:
-        """The learned range of each transformation by name, in its generator's own unit; never negative."""
+        """The learned range of each transformation by name, in the unit of its parameter; never negative."""
         return {}
 
-    def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
-        """The learned ranges in a person's units, for inputs of the given shape (without the batch dimension)."""
-        return {name: f"±{value:.3g}" for name, value in self.ranges.items()}
+    def readable(self, name: str, value: float, shape: Shape) -> str:
+        """Write any value of a range for people to read.
+
+        Args:
+            name: one of the names in `ranges`.
+            value: the value of the range, which need not be the learned one.
+            shape: the shape of an input, to write shifts in pixels.
+        """
+        return f"±{value:.3g} {self.unit}".rstrip()
+
+    def readable_ranges(self, shape: Shape) -> Mapping[str, str]:
+        """Return the learned ranges as people read them, by name, for inputs of this shape."""
+        return {name: self.readable(name, value, shape) for name, value in self.ranges.items()}
 
     @property
     def shares(self) -> Mapping[str, float]:
         """Each range as a share, in [0, 1], of a very large one; for bars in tables."""
         return {name: min(value, 1.0) for name, value in self.ranges.items()}
 
+    def noise_index(self, name: str) -> int | None:
+        """Return the noise dimension that moves an input through a range, or None if there is no such dimension.
+
+        By default, the i-th noise value belongs to the i-th range if there are as many of both.
+        """
+        names = list(self.ranges)
+        return names.index(name) if name in names and len(names) == self.noise_dim else None
+
+    def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor | None:
+        """Return where a transformation takes points of an image, or None, the default, if there is no such picture.
+
+        Args:
+            points: (x, y) in pixels from the centre of the image, y downwards, shape (n, 2).
+            noise: the noise of one transformation, shape (k,).
+            shape: the shape of an image.
+        """
+        return None
+
+    def exporters(self) -> Mapping[str, Exporter]:
+        """Return the functions that write this augmentation as code, by library; there are none by default."""
+        return {}
+
+    def export(self, library: str, inputs: InputFormat) -> str:
+        """Write the learned augmentation as Python source that defines `transform`.
+
+        Args:
+            library: the library that the code uses, one of `exporters()`.
+            inputs: the inputs that the code is applied to.
+        """
+        self._check_ranges()
+        exporters = self.exporters()
+        if not exporters:
+            raise ArgumentError(
+                f"{type(self).__name__} has no code for other libraries. Its ranges can be written as JSON "
+                "(`lila export --json`); to export code, override `exporters` in its class."
+            )
+        if library not in exporters:
+            known = ", ".join(map(repr, exporters))
+            raise ArgumentError(f"{type(self).__name__} cannot be exported to {library!r}; choose one of {known}.")
+        return exporters[library](inputs)
+
+    def export_json(self, inputs: InputFormat) -> dict[str, Any]:
+        """Return what was learned as plain data that JSON can hold.
+
+        Args:
+            inputs: the inputs that the augmentation is applied to.
+        """
+        self._check_ranges()
+        return {
+            "family": type(self).__name__,
+            "ranges": dict(self.ranges),
+            "readable_ranges": dict(self.readable_ranges(inputs.shape)),
+            "mean": list(inputs.mean),
+            "std": list(inputs.std),
+        }
+
     def saturate_(self) -> None:
         """Bring parameters that left their sensible range back to its border; called after each hyper-step."""
 
     def check_noise(self, x: Tensor, noise: Tensor) -> None:
-        """Raise unless noise has one row of k values per example and sample."""
+        """Raise ArgumentError unless noise has one row of k values per example and sample."""
         if noise.dim() != 3 or noise.shape[0] != x.shape[0] or noise.shape[2] != self.noise_dim:
             raise ArgumentError(
                 f"{type(self).__name__} needs noise of shape ({x.shape[0]}, samples, {self.noise_dim}) for inputs of "
                 f"shape {tuple(x.shape)}, but got {tuple(noise.shape)}."
+            )
+
+    def _check_ranges(self) -> None:
+        if not self.ranges:
+            raise ArgumentError(
+                f"{type(self).__name__} has no ranges, so there is nothing to export: the network is not averaged over "
+                "transformations, or the family does not name its ranges (`Augmentation.ranges`)."
             )

@@ -1,30 +1,32 @@
 """Several augmentations, one after the other."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
-from typing import TypeVar, cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
-from lila.augment.base import Augmentation
-
-T = TypeVar("T")
+from lila.augment.base import Augmentation, Exporter, InputFormat, Shape
+from lila.augment.checks import check_views
+from lila.errors import ArgumentError
 
 
 class Compose(Augmentation):
     """Apply augmentations in the order given, each with noise of its own: x' = g_m(... g_1(x)).
 
-    With none at all it is the identity, which turns an invariant network into the plain one. Ranges of parts that use
-    the same name are told apart by a number ("rotation", "rotation 2").
+    Without any augmentation it is the identity, which turns an invariant network into the plain one. Ranges with the
+    same name in several parts get a number ("rotation", "rotation 2").
 
     Args:
-        parts: the augmentations, first applied first.
+        parts: the augmentations, in the order in which they are applied.
     """
 
     def __init__(self, *parts: Augmentation) -> None:
         super().__init__()
         self.parts = nn.ModuleList(parts)
         self.noise_dim = sum(part.noise_dim for part in parts)
+        self.unit = ", ".join(dict.fromkeys(part.unit for part in parts if part.unit))
 
     def _parts(self) -> list[Augmentation]:
         return [cast("Augmentation", part) for part in self.parts]
@@ -37,32 +39,92 @@ class Compose(Augmentation):
         first, *others = self._parts()
         own, rest = noise[..., : first.noise_dim], noise[..., first.noise_dim :]
         views: Tensor = first(x, own)
+        check_views(first, x, own, views)
         for part in others:
             own, rest = rest[..., : part.noise_dim], rest[..., part.noise_dim :]
-            flat: Tensor = part(views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim))
+            inputs, one_each = views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim)
+            flat: Tensor = part(inputs, one_each)
+            check_views(part, inputs, one_each, flat)
             views = flat.reshape(batch, samples, *flat.shape[2:])
         return views
 
+    def check_shape(self, shape: Shape) -> None:
+        for part in self._parts():
+            part.check_shape(shape)
+            shape = part.view_shape(shape)
+
+    def view_shape(self, shape: Shape) -> Shape:
+        for part in self._parts():
+            shape = part.view_shape(shape)
+        return shape
+
     @property
     def ranges(self) -> Mapping[str, float]:
-        return self._merged([part.ranges for part in self._parts()])
+        return {name: own.part.ranges[own.name] for name, own in self._owners().items()}
 
-    def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
-        return self._merged([part.readable_ranges(shape) for part in self._parts()])
+    def readable(self, name: str, value: float, shape: Shape) -> str:
+        own = self._owner(name)
+        return own.part.readable(own.name, value, shape)
 
     @property
     def shares(self) -> Mapping[str, float]:
-        return self._merged([part.shares for part in self._parts()])
+        return {name: own.part.shares[own.name] for name, own in self._owners().items()}
+
+    def noise_index(self, name: str) -> int | None:
+        own = self._owner(name)
+        index = own.part.noise_index(own.name)
+        return None if index is None else own.offset + index
+
+    def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor | None:
+        moved, offset = None, 0
+        for part in self._parts():
+            moved = part.move_points(points, noise[offset : offset + part.noise_dim], shape)
+            if moved is None:
+                return None
+            points, offset, shape = moved, offset + part.noise_dim, part.view_shape(shape)
+        return moved
+
+    def exporters(self) -> Mapping[str, Exporter]:
+        """Return the code of the part if there is only one; a sequence of several has none."""
+        return self._parts()[0].exporters() if len(self.parts) == 1 else {}
+
+    def export_json(self, inputs: InputFormat) -> dict[str, Any]:
+        return super().export_json(inputs) | {
+            "parts": [part.export_json(inputs) for part in self._parts() if part.ranges]
+        }
 
     def saturate_(self) -> None:
         for part in self._parts():
             part.saturate_()
 
-    @staticmethod
-    def _merged(by_part: list[Mapping[str, T]]) -> dict[str, T]:
-        merged: dict[str, T] = {}
-        for part in by_part:
-            for name, value in part.items():
+    def _owner(self, name: str) -> "_Owner":
+        owners = self._owners()
+        if name not in owners:
+            raise ArgumentError(f"There is no range named {name!r}; the ranges are {', '.join(owners)}.")
+        return owners[name]
+
+    def _owners(self) -> dict[str, "_Owner"]:
+        """Return where each range comes from, by its name in this augmentation."""
+        owners: dict[str, _Owner] = {}
+        offset = 0
+        for part in self._parts():
+            for name in part.ranges:
                 numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
-                merged[next(free for free in numbered if free not in merged)] = value
-        return merged
+                owners[next(free for free in numbered if free not in owners)] = _Owner(part, name, offset)
+            offset += part.noise_dim
+        return owners
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """Where a range of a composition comes from.
+
+    Attributes:
+        part: the augmentation that has the range.
+        name: the name of the range there.
+        offset: where the noise of the part begins.
+    """
+
+    part: Augmentation
+    name: str
+    offset: int

@@ -2,16 +2,16 @@
 
     X = [[M, t], [0, 0]],    exp(X) = [[exp(M), phi(M) t], [0, 1]],    phi(M) = int_0^1 exp(u M) du.
 
-With tau = tr(M) / 2 and N = M - tau I, Cayley and Hamilton give N^2 = q I, where q = -det N. So every function of M is
-of the form alpha I + beta N, and these pairs (alpha, beta) multiply like numbers:
+Let tau = tr(M) / 2 and N = M - tau I. By the theorem of Cayley and Hamilton, N^2 = q I with q = -det N. So every
+function of M has the form alpha I + beta N, and the pairs (alpha, beta) have a product of their own:
 
     (alpha, beta) (alpha', beta') = (alpha alpha' + q beta beta', alpha beta' + beta alpha').
 
-In them exp and phi are computed by scaling and squaring: a power series at M / 2^k, then k times
+exp and phi are computed with such pairs by scaling and squaring: a power series at M / 2^k, then k times
 
     F(2 M) = F(M) (2 + F(M)),    phi(2 M) = phi(M) (1 + F(M) / 2),    F(M) = exp(M) - I,
 
-where taking I away first keeps the small numbers exact that the squarings would otherwise drown.
+where F, without the identity, keeps the digits of small numbers that the squarings of exp(M) would lose.
 """
 
 import torch
@@ -24,7 +24,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 def affine_exp(X: Tensor) -> Tensor:
-    """exp(X) of matrices (..., 3, 3) whose last row is zero; exact to rounding as long as no entry exceeds 8 or so."""
+    """Return exp(X) for matrices (..., 3, 3) whose last row is zero; exact to rounding for entries up to about 8."""
     a, b, c, d = X[..., 0, 0], X[..., 0, 1], X[..., 1, 0], X[..., 1, 1]
     tau, n = (a + d) / 2, (a - d) / 2
     q = n * n + b * c
@@ -39,7 +39,7 @@ def affine_exp(X: Tensor) -> Tensor:
 
 
 def _exp_phi(tau: Tensor, q: Tensor) -> tuple[Pair, Pair]:
-    """F = exp(M) - I and phi(M) as pairs."""
+    """Return F = exp(M) - I and phi(M) as pairs."""
     scale = 2.0**-_HALVINGS
     even, odd = tau * scale, torch.full_like(tau, scale)  # the pair of M / 2^k
     phi: Pair = torch.ones_like(tau), torch.zeros_like(tau)

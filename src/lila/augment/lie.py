@@ -1,4 +1,4 @@
-"""Lie-group augmentations: exp(sum_i eps_i r_i G_i) with generators G_i and learned ranges r_i (technical_details.tex).
+"""Lie-group augmentations: exp(sum_i eps_i r_i G_i) with generators G_i and learned ranges r_i.
 
 The noise enters linearly in the Lie algebra, so independent uniform noise on [-1, 1] makes r_i the largest angle, shift
 or log-scale along the i-th generator.
@@ -12,32 +12,34 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from lila._util.choices import choose
-from lila.augment.base import Augmentation
-from lila.augment.parameterisation import PARAMETERISATIONS, Parameterisation, ParameterisationName
+from lila.augment.base import Augmentation, Shape
+from lila.augment.parameterisation import Parameterisation, find_parameterisation, parameterisation_name
 from lila.errors import ArgumentError
 
-_RUN_AWAY = 100.0  # a factor by which no image is scaled for its own good
+_RUN_AWAY = 100.0  # a scale factor beyond which only powers of ten are of interest
 _LIMIT_TOLERANCE = 1e-6  # a range brought back to its limit may exceed it by rounding and must keep its gradient
 
+Unit = Callable[[float, Shape], str]
+"""Writes a range for people to read, given its value and the shape of an input."""
 
-def plain_unit(value: float, shape: tuple[int, ...]) -> str:
-    """A range that has no unit."""
+
+def plain_unit(value: float, shape: Shape) -> str:
+    """Write a range that has no unit."""
     return f"±{value:.3g}"
 
 
-def degrees(value: float, shape: tuple[int, ...]) -> str:
-    """An angle in radians, told in degrees."""
+def degrees(value: float, shape: Shape) -> str:
+    """Write an angle in radians as degrees."""
     return f"±{value * 180 / torch.pi:.1f}°"
 
 
-def pixels(value: float, shape: tuple[int, ...]) -> str:
-    """A shift in half sides of the image, told in pixels."""
+def pixels(value: float, shape: Shape) -> str:
+    """Write a shift in half sides of the image as pixels."""
     return f"±{value * max(shape[-2:]) / 2:.2f} px"
 
 
-def scale_factor(value: float, shape: tuple[int, ...]) -> str:
-    """A log-scale, told as the interval of factors; one that has run away by their powers of ten."""
+def scale_factor(value: float, shape: Shape) -> str:
+    """Write a log-scale as the interval of scale factors, or of their powers of ten if they are very large."""
     if value > log(_RUN_AWAY):
         power = value / log(10)
         return f"×10^-{power:.0f} to ×10^{power:.0f}"
@@ -49,29 +51,32 @@ class Generator:
     """One direction of the Lie algebra.
 
     Attributes:
-        name: what a person calls the transformation.
+        name: the name of the transformation, as "rotation".
         matrix: the generator, a square matrix as nested sequences or a tensor.
-        limit: the range beyond which a larger one means nothing more (a half turn, for a rotation).
-        unit: writes a range in a person's units, given it and the shape of an input.
+        limit: the largest range that makes sense: a half turn for a rotation.
+        unit: writes a range for people to read.
     """
 
     name: str
     matrix: Sequence[Sequence[float]] | Tensor
     limit: float = inf
-    unit: Callable[[float, tuple[int, ...]], str] = plain_unit
+    unit: Unit = plain_unit
 
 
 class LieFamily(Augmentation):
-    """The part that all Lie-group families share: generators, eta, and group elements from noise.
+    """The base of all Lie-group families: generators, eta, and group elements from noise.
 
     Args:
         generators: the directions, all of one matrix size.
         init: the range from which each generator starts: one number for all, one per generator, or None for the
             parameterisation's own start, which is 0 for the identity, as in the paper.
-        parameterisation: how a range is written as eta: "identity", "softplus", "inverse", or one of your own.
+        parameterisation: how a range is written as eta: "identity", "softplus", "inverse", the name of a registered
+            parameterisation, or an object of your own.
 
     Attributes:
         eta: the learned parameter, one value per generator.
+        names: the names of the generators.
+        parameterisation_name: the name of the parameterisation, None if it is not registered.
     """
 
     generators: Tensor
@@ -86,12 +91,9 @@ class LieFamily(Augmentation):
         matrices = _checked_matrices(generators)
         self.names = tuple(generator.name for generator in generators)
         self.noise_dim = len(generators)
-        self._units = tuple(generator.unit for generator in generators)
-        if isinstance(parameterisation, Parameterisation):
-            self.parameterisation = parameterisation
-        else:
-            name = choose(ParameterisationName, parameterisation, "parameterisation")
-            self.parameterisation = PARAMETERISATIONS[name]
+        self._units = {generator.name: generator.unit for generator in generators}
+        self.parameterisation = find_parameterisation(parameterisation)
+        self.parameterisation_name = parameterisation_name(self.parameterisation)
         self._limits = tuple(generator.limit for generator in generators)
         self.register_buffer("generators", matrices, persistent=False)
         self.eta = nn.Parameter(torch.tensor(self._initial_eta(init)))
@@ -112,30 +114,35 @@ class LieFamily(Augmentation):
         return self.eta.new_tensor(self._limits)
 
     def limited_ranges(self) -> Tensor:
-        """The ranges that are used, shape (k,): those that eta stands for, saturated at the generators' limits."""
+        """Return the ranges that eta stands for, saturated at the generators' limits: shape (k,)."""
         ranges = self.parameterisation.to_range(self.eta)
         outside = ranges.abs() > self.limits * (1 + _LIMIT_TOLERANCE)  # false for NaN, which must stay one
         return torch.where(outside, self.limits.copysign(ranges), ranges)
 
     def algebra(self, noise: Tensor) -> Tensor:
-        """sum_i eps_i r_i G_i, shape (b, s, d, d)."""
+        """Return sum_i eps_i r_i G_i, shape (b, s, d, d)."""
         coefficients = noise * self.limited_ranges()
         return torch.einsum("bsk,kij->bsij", coefficients, self.generators.to(coefficients.dtype))
 
     def elements(self, noise: Tensor) -> Tensor:
-        """Group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d); those of -noise are their inverses."""
+        """Return the group elements exp(sum_i eps_i r_i G_i), shape (b, s, d, d); -noise gives their inverses."""
         algebra = self.algebra(noise)
         if algebra.shape[:2].numel() != 1:
             return torch.linalg.matrix_exp(algebra)
-        # Of a single matrix PyTorch takes a lower degree, and errs by 1e-4 in float32; nothing may depend on the batch.
+        # For a single matrix PyTorch uses a lower degree, with an error of 1e-4 in float32. Results must not depend on
+        # the size of the batch, so a single matrix is computed twice.
         return torch.linalg.matrix_exp(algebra.expand(2, -1, -1, -1))[:1]
 
     @property
     def ranges(self) -> Mapping[str, float]:
         return dict(zip(self.names, self.limited_ranges().detach().abs().tolist(), strict=True))
 
-    def readable_ranges(self, shape: tuple[int, ...]) -> Mapping[str, str]:
-        return {name: unit(value, shape) for (name, value), unit in zip(self.ranges.items(), self._units, strict=True)}
+    def readable(self, name: str, value: float, shape: Shape) -> str:
+        if name not in self._units:
+            raise ArgumentError(
+                f"{type(self).__name__} has no range named {name!r}; its ranges are {', '.join(self.names)}."
+            )
+        return self._units[name](value, shape)
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -144,40 +151,14 @@ class LieFamily(Augmentation):
 
     @torch.no_grad()
     def saturate_(self) -> None:
-        """Put each eta whose range exceeds its generator's limit back to that limit, so that it can still move."""
+        """Put each range that exceeds its generator's limit back to the limit, so that its gradient is not lost."""
         ranges = self.parameterisation.to_range(self.eta)
         for i in torch.nonzero(ranges.abs() > self.limits).flatten().tolist():
             limit = self.limits[i].copysign(ranges[i]).item()
             self.eta[i] = self.parameterisation.to_eta(cast("float", limit))
 
-    def parameterisation_name(self) -> str | None:
-        """The name of the parameterisation, None if it is the user's own."""
-        return next((name.value for name, p in PARAMETERISATIONS.items() if p is self.parameterisation), None)
-
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value:.3g}" for name, value in self.ranges.items())
-
-
-class LiePoints(LieFamily):
-    """Points moved by group elements: x' = exp(sum_i eps_i r_i G_i) x.
-
-    Generators of size d act on points in R^d; generators of size d + 1 act on them in homogeneous coordinates, so that
-    they may translate too.
-    """
-
-    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
-        self.check_noise(x, noise)
-        size = self.generators.shape[-1]
-        if x.dim() != 2 or x.shape[1] not in (size, size - 1):
-            raise ArgumentError(
-                f"Generators of size {size} move points of shape (batch, {size}) or (batch, {size - 1}), but the "
-                f"inputs have shape {tuple(x.shape)}."
-            )
-        elements = self.elements(noise)
-        if x.shape[1] == size:
-            return torch.einsum("bsij,bj->bsi", elements, x)
-        linear, shift = elements[..., :-1, :-1], elements[..., :-1, -1]
-        return torch.einsum("bsij,bj->bsi", linear, x) + shift
 
 
 def _checked_matrices(generators: Sequence[Generator]) -> Tensor:

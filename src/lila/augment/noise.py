@@ -1,10 +1,10 @@
 """Randomness as a pure function of (seed, epoch, example index).
 
 A result must not depend on the batch size, the microbatch size, the order of the examples or the number of processes,
-and the two passes of one hyper-step must see the same noise. A stateful generator cannot promise that; a counter-based
-one can: every random word is a hash of its own address. The hash is Philox-4x32-10 (Salmon et al., "Parallel random
-numbers: as easy as 1, 2, 3", 2011), written with 64-bit integer tensors, so that it runs on CPU and CUDA alike and
-gives the same bits on each.
+and the two passes of one hyper-step must see the same noise. A stateful generator cannot guarantee that, but a
+counter-based one can: every random word is a hash of its own address. The hash is Philox-4x32-10 (Salmon et al.,
+"Parallel random numbers: as easy as 1, 2, 3", 2011), written with 64-bit integer tensors, so that CPU and CUDA give the
+same bits.
 
 Address of a word: key = (seed low, seed high), counter = (block + stream, index low, index high, epoch).
 """
@@ -23,12 +23,12 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
-_ARRANGEMENTS = 100  # from which that of predictions is chosen
+_ARRANGEMENTS = 100  # random arrangements, of which the best is used for predictions
 _STREAM_SHIFT = 24  # a block number takes the low 24 bits of its word, the stream the high 8
 
 
 class Stream(IntEnum):
-    """What the noise is for: each use has words of its own."""
+    """The uses of noise; each use has random words of its own."""
 
     AUGMENTATION = 0
     PROBES = 1
@@ -39,17 +39,17 @@ class Stream(IntEnum):
 
 
 class NoiseName(StrEnum):
-    """How the noise of the S views of one example is distributed together; each view by itself is always uniform."""
+    """The joint distribution of the noise of the S views of one example; each view by itself is always uniform."""
 
     INDEPENDENT = "independent"
-    """Views know nothing of each other, as in the paper."""
+    """The views are independent of each other, as in the paper."""
     STRATIFIED = "stratified"
-    """A Latin hypercube: along each axis, each of S equal parts holds exactly one view. Averages over the views vary
-    less, by far where one range dominates."""
+    """A Latin hypercube: along each axis, each of S equal intervals holds exactly one view. Averages over the views
+    vary less, and far less if one range dominates."""
 
 
 def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> Tensor:
-    """Philox-4x32-10: the four 32-bit words at each counter, in int64, stacked in a last dimension of size 4.
+    """Return the four 32-bit words of Philox-4x32-10 at each counter, as int64 in a last dimension of size 4.
 
     Args:
         counter: four int64 tensors of words in [0, 2^32), which broadcast against each other.
@@ -58,7 +58,7 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int])
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
-        # The 64-bit product wraps to a negative int64 above 2^63, but its bits are right, and the mask drops the sign.
+        # Above 2^63 the 64-bit product wraps to a negative int64, but its bits are right, and the mask drops the sign.
         p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         high0, low0 = (p0 >> 32) & _WORD, p0 & _WORD
         high1, low1 = (p1 >> 32) & _WORD, p1 & _WORD
@@ -69,10 +69,10 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int])
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of all noise of a pass over the data: the noise of each example is fixed by its index.
+    """The noise of one pass over the data, in which an example's noise depends on its index alone.
 
     Attributes:
-        seed: the seed of the run, any integer in [0, 2^64).
+        seed: the seed of the run, an integer in [0, 2^64).
         epoch: the number of the pass, an integer in [0, 2^32); another epoch gives independent noise.
     """
 
@@ -85,7 +85,7 @@ class Draw:
                 raise ArgumentError(f"{name} must be a whole number in [0, 2^{bits}), but is {value}.")
 
     def words(self, index: Tensor, shape: tuple[int, ...], stream: Stream) -> Tensor:
-        """Random words in [0, 2^32): an int64 tensor of shape (len(index), *shape)."""
+        """Return random words in [0, 2^32), an int64 tensor of shape (len(index), *shape)."""
         count = prod(shape)
         blocks = torch.arange(ceil(count / 4), device=index.device) + (stream << _STREAM_SHIFT)
         column = index.to(torch.int64)[:, None]
@@ -98,33 +98,33 @@ class Draw:
     def uniform(
         self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype, stream: Stream = Stream.AUGMENTATION
     ) -> Tensor:
-        """Uniform noise on [-1, 1], for the augmentation unless said otherwise, of shape (len(index), *shape)."""
+        """Return uniform noise on [-1, 1] of shape (len(index), *shape), by default for the augmentation."""
         words = self.words(index, shape, stream)
         return ((words.double() + 0.5) / 2**31 - 1).to(dtype)
 
     def stratified(self, index: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
-        """Uniform noise on [-1, 1] of shape (len(index), s, k), stratified over the s views of each example.
+        """Return uniform noise on [-1, 1] of shape (len(index), s, k), stratified over the s views of each example.
 
-        Along each axis, [-1, 1] is cut into s equal parts. The views take one part each, in random order, and a random
-        place in it; so every view is uniform, and the axes are independent of each other.
+        Along each axis, [-1, 1] is cut into s equal intervals. Each view takes one of them, in random order, and a
+        random place in it. So every view is uniform, and the axes are independent of each other.
         """
         order, place = self.words(index, (2, *shape), Stream.AUGMENTATION).unbind(1)
-        part = order.argsort(dim=1, stable=True)  # (b, s, k)
-        return ((part + (place.double() + 0.5) / 2**32) * (2 / shape[0]) - 1).to(dtype)
+        interval = order.argsort(dim=1, stable=True)  # (b, s, k)
+        return ((interval + (place.double() + 0.5) / 2**32) * (2 / shape[0]) - 1).to(dtype)
 
     def signs(self, index: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Random signs for probes, of shape (len(index), *shape)."""
+        """Return random signs for probes, of shape (len(index), *shape)."""
         words = self.words(index, shape, Stream.PROBES)
         return ((words >> 31) * 2 - 1).to(dtype)
 
     def subset(self, size: int, count: int) -> Tensor:
-        """Indices of a random subset of `count` of `size` examples, without repetition, in ascending order."""
+        """Return the indices, in ascending order, of `count` random examples out of `size`, without repetition."""
         if not 1 <= count <= size:
-            raise ArgumentError(f"A subset of {size} examples has between 1 and {size} of them, not {count}.")
+            raise ArgumentError(f"A subset of {size} examples must have between 1 and {size} examples, not {count}.")
         return self._order(size, Stream.SUBSET)[:count].sort().values
 
     def permutation(self, size: int) -> Tensor:
-        """The order in which an epoch goes through `size` examples."""
+        """Return the order in which an epoch goes through `size` examples."""
         return self._order(size, Stream.SHUFFLE)
 
     def _order(self, size: int, stream: Stream) -> Tensor:
@@ -132,15 +132,15 @@ class Draw:
 
 
 @cache
-@torch.inference_mode(False)  # it is kept, also for calls that track gradients
+@torch.inference_mode(False)  # the cached tensor must also serve calls that track gradients
 def balanced_noise(samples: int, dimensions: int) -> Tensor:
-    """Noise on [-1, 1] that covers the cube evenly, a Latin hypercube; a single sample is zero, the input as it is.
+    """Return noise on [-1, 1] that covers the cube evenly, a Latin hypercube; a single sample is zero.
 
-    Along each axis the values are the middles of S equal parts, so their mean is exactly zero, and their mean square
-    (1 - 1/S^2) / 3. Of many random orders along the axes, the one that leaves them least correlated is taken.
+    Along each axis the values are the middles of S equal intervals, so that their mean is exactly zero and their mean
+    square is (1 - 1/S^2) / 3. Of many random orders along the axes, the one with the smallest correlations is used.
 
     Returns:
-        A float64 tensor of shape (samples, dimensions), not to be changed.
+        A float64 tensor of shape (samples, dimensions), which is shared and must not be changed.
     """
     middles = 2 * torch.arange(samples) + 1 - samples  # times S: whole numbers, whose products are exact everywhere
     words = Draw().words(torch.arange(_ARRANGEMENTS * dimensions), (samples,), Stream.PREDICTION)

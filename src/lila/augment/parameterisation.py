@@ -1,11 +1,10 @@
-"""How the range of a transformation is written as a free parameter.
+"""Parameterisations: how the range of a transformation is written as a free parameter.
 
 The evidence depends on the range alone, whichever way it is written, which is one of its advantages over Augerino
-(appendix `augerino_comparison.tex`).
+(see the appendix of the paper that compares the two).
 """
 
 from abc import ABC, abstractmethod
-from enum import StrEnum
 from math import expm1, log
 
 import torch.nn.functional as F
@@ -23,22 +22,22 @@ class Parameterisation(ABC):
     """A differentiable map from the free parameter eta to the range of a transformation, and back.
 
     Attributes:
-        start: the range from which learning starts if the user names none.
+        start: the range from which learning starts if the user gives none.
     """
 
     start: float
 
     @abstractmethod
     def to_range(self, eta: Tensor) -> Tensor:
-        """The range that a value of the free parameter stands for."""
+        """Return the range that a value of the free parameter stands for."""
 
     @abstractmethod
     def to_eta(self, range_: float) -> float:
-        """The free parameter that stands for a range; raises where there is none."""
+        """Return the free parameter that stands for a range; raise ArgumentError if there is none."""
 
 
 class Identity(Parameterisation):
-    """range = eta: the paper's choice. Its sign means nothing, as the noise is symmetric."""
+    """range = eta, as in the paper. The sign of eta means nothing, as the noise is symmetric."""
 
     start = 0.0
 
@@ -50,7 +49,7 @@ class Identity(Parameterisation):
 
 
 class Softplus(Parameterisation):
-    """range = log(1 + exp(eta)): always positive, so it cannot start at zero."""
+    """range = log(1 + exp(eta)), which is always positive, so it cannot start at zero."""
 
     start = 0.1
 
@@ -64,7 +63,7 @@ class Softplus(Parameterisation):
 
 
 class Inverse(Parameterisation):
-    """range = 1 / eta: the change of variables that breaks Augerino in the paper's appendix."""
+    """range = 1 / eta, the change of variables that breaks Augerino in the paper's appendix."""
 
     start = 0.1
 
@@ -77,16 +76,31 @@ class Inverse(Parameterisation):
         return 1.0 / range_
 
 
-class ParameterisationName(StrEnum):
-    """The parameterisations by name."""
-
-    IDENTITY = "identity"
-    SOFTPLUS = "softplus"
-    INVERSE = "inverse"
-
-
-PARAMETERISATIONS: dict[ParameterisationName, Parameterisation] = {
-    ParameterisationName.IDENTITY: Identity(),
-    ParameterisationName.SOFTPLUS: Softplus(),
-    ParameterisationName.INVERSE: Inverse(),
+PARAMETERISATIONS: dict[str, Parameterisation] = {
+    "identity": Identity(),
+    "softplus": Softplus(),
+    "inverse": Inverse(),
 }
+"""The parameterisations by name; `register_parameterisation` adds to them."""
+
+
+def register_parameterisation(name: str, parameterisation: Parameterisation) -> None:
+    """Make a parameterisation known by name, so that runs that use it can be saved and loaded."""
+    if name in PARAMETERISATIONS and type(PARAMETERISATIONS[name]) is not type(parameterisation):
+        raise ArgumentError(f"There is a parameterisation named {name!r} already; choose another name.")
+    PARAMETERISATIONS[name] = parameterisation
+
+
+def find_parameterisation(parameterisation: str | Parameterisation) -> Parameterisation:
+    """Return the parameterisation of a name; one that is given as an object is returned as it is."""
+    if isinstance(parameterisation, Parameterisation):
+        return parameterisation
+    if parameterisation not in PARAMETERISATIONS:
+        known = ", ".join(map(repr, PARAMETERISATIONS))
+        raise ArgumentError(f"There is no parameterisation named {parameterisation!r}; choose one of {known}.")
+    return PARAMETERISATIONS[parameterisation]
+
+
+def parameterisation_name(parameterisation: Parameterisation) -> str | None:
+    """Return the name of a parameterisation, or None if it is not registered."""
+    return next((name for name, known in PARAMETERISATIONS.items() if known is parameterisation), None)

@@ -21,11 +21,11 @@ class Padding(StrEnum):
 
 
 def warp(images: Tensor, inverse: Tensor, padding: Padding) -> Tensor:
-    """Bilinear resampling x'(p) = x(inverse p) at every pixel p of the output (technical_details.tex).
+    """Resample images bilinearly: x'(p) = x(inverse p) at every pixel p of the output.
 
     Args:
         images: shape (b, c, h, w).
-        inverse: maps from output to input coordinates, homogeneous matrices of shape (b, s, 3, 3).
+        inverse: the maps from output to input coordinates, homogeneous matrices of shape (b, s, 3, 3).
         padding: what lies outside the image.
 
     Returns:
@@ -47,18 +47,18 @@ def warp(images: Tensor, inverse: Tensor, padding: Padding) -> Tensor:
 
 
 def _grid(theta: Tensor, height: int, width: int) -> Tensor:
-    """Where each pixel of the output is found in the input, as `F.affine_grid` tells, but several times faster.
+    """Return the place in the input of each pixel of the output, as `F.affine_grid` does but several times faster.
 
-    With the two coordinates as one complex number, z(x, y) = t_0 x + t_1 y + t_2, where t are the columns of theta: a
-    sum of a row and a column, which is written in a single sweep and already in the layout of the result.
+    With the two coordinates as one complex number, z(x, y) = t_0 x + t_1 y + t_2, where t are the columns of theta.
+    This sum of a row and a column is written in one pass over the memory, in the layout of the result.
 
     Args:
-        theta: maps of shape (b, s, 2, 3).
-        height: of the output.
-        width: of the output.
+        theta: the maps, shape (b, s, 2, 3).
+        height: the height of the output.
+        width: the width of the output.
 
     Returns:
-        Shape (b, s, h, w, 2).
+        The places, shape (b, s, h, w, 2).
     """
     t = torch.view_as_complex(theta.mT.contiguous())[..., None, None]  # (b, s, 3, 1, 1)
     x, y = ((2 * torch.arange(side, dtype=theta.dtype, device=theta.device) + 1) / side - 1 for side in (width, height))

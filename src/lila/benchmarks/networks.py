@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lila.augment.families import Affine2d
+from lila.augment import Affine2d
 from lila.augment.noise import Draw
 from lila.benchmarks.tools import peak, ratios, seconds
 from lila.errors import NumericalError

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lila.augment.families import Affine2d
+from lila.augment import Affine2d
 from lila.errors import NumericalError
 from lila.laplace.running import RunningEvidence
 from lila.networks.registry import make_model

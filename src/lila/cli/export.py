@@ -1,7 +1,8 @@
 """Write the learned augmentation for other libraries, as Python code or as JSON.
 
-`torch` is the learned distribution itself; torchvision, kornia and albumentations draw translation,
-rotation, scale and shear on their own, which is the same for one of them and close to it for several.
+For the affine family, the code for `torch` is exactly the learned distribution. The code for torchvision,
+kornia and albumentations draws translation, rotation, scale and shear independently, which is the same
+distribution if only one of them was learned, and close to it otherwise.
 """
 
 import argparse
@@ -20,29 +21,32 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila export`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
-    from lila.results.export import TargetName
-
-    targets = [target.value for target in TargetName]
-    parser.add_argument("--to", choices=targets, default="torchvision", help="library to write code for [torchvision]")
+    parser.add_argument(
+        "--to",
+        metavar="LIBRARY",
+        default="torchvision",
+        help="library to write code for: torch, torchvision, kornia or albumentations for the affine family, others as "
+        "the family of the run offers them [torchvision]",
+    )
     takes_path(parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file, not to standard output"))
-    parser.add_argument("--json", action="store_true", help="the parameters as JSON instead of code")
+    parser.add_argument("--json", action="store_true", help="write the parameters as JSON instead of code")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila export`."""
     from lila._util.files import replaced
-    from lila.results.export import export_code, export_json
-    from lila.results.export.parameters import run_parameters
+    from lila.augment import InputFormat
     from lila.training.runs import open_run
 
     opened, task = open_run(arguments.run)
+    augmentation = opened.model.augmentation
     channels = opened.shape[0]
     mean, std = ((0.0,) * channels, (1.0,) * channels) if task is None else (task.scaling.mean, task.scaling.std)
-    affine, ranges = run_parameters(opened, mean, std), dict(opened.ranges)
+    inputs = InputFormat(opened.shape, mean, std)
     if arguments.json:
-        text = json.dumps(export_json(affine, ranges), indent=2) + "\n"
+        text = json.dumps(augmentation.export_json(inputs), indent=2) + "\n"
     else:
-        text = export_code(arguments.to, affine, ranges)
+        text = augmentation.export(arguments.to, inputs)
     if arguments.out is None:
         sys.stdout.write(text)
     else:

@@ -52,7 +52,7 @@ def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
         print(f"lila: drawn without images, as the data is not there any more: {error}", file=sys.stderr)
         draw_run(run, path, task.truth())
         return
-    draw_run(run, path, task.truth(), images, task.scaling.undo)
+    draw_run(run, path, task.truth(), images, show=task.scaling.undo)
 
 
 def record(run: "Run") -> dict[str, Any]:

@@ -17,9 +17,10 @@ from shlex import quote
 from typing import Any
 
 from lila._util.memory import keep_heap
-from lila.augment.families import AFFINE_2D
+from lila.augment import make_augmentation
 from lila.augment.noise import NoiseName
-from lila.augment.parameterisation import ParameterisationName
+from lila.augment.parameterisation import PARAMETERISATIONS
+from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
 from lila.cli.show import record
@@ -76,22 +77,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data = parser.add_argument_group("data")
     add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
     data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
-    augmentation = parser.add_argument_group("augmentation")
-    augmentation.add_argument("--generators", metavar="NAMES", help=f"of {', '.join(g.name for g in AFFINE_2D)} [all]")
-    augmentation.add_argument("--padding", choices=[p.value for p in Padding], default="zeros", help="[zeros]")
-    augmentation.add_argument(
-        "--init",
-        type=read_numbers,
-        metavar="X",
-        help="range from which each generator starts, or one for each: 0.1,0.2 [0]",
-    )
-    augmentation.add_argument(
-        "--parameterisation", choices=[p.value for p in ParameterisationName], default="identity", help="[identity]"
-    )
+    add_augmentation(parser)
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
     add_settings(settings, Settings, CHOICES, leave_out={"subset"})
     settings.add_argument(
         "--gradient-subset", type=int, metavar="N", help="examples per gradient of the evidence [all, or by preset]"
+    )
+
+
+def add_augmentation(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the augmentation; a family takes those that its class has arguments for."""
+    group = parser.add_argument_group("augmentation", "defaults are those of the family")
+    families = "; ".join(f"{name}: {title}" for name, title in augmentation_titles().items()).replace("%", "%%")
+    own = "or package.module:Class for a family of your own"
+    group.add_argument("--augment", metavar="NAME", default="affine", help=f"{families}; {own} [affine]")
+    generators = ", ".join(make_augmentation("affine").ranges)
+    group.add_argument("--generators", metavar="NAMES", help=f"of affine: {generators} [all]")
+    group.add_argument("--padding", choices=[p.value for p in Padding], help="what lies outside the image [zeros]")
+    group.add_argument(
+        "--init", type=read_numbers, metavar="X", help="range from which all start, or one for each: 0.1,0.2 [0]"
+    )
+    group.add_argument(
+        "--parameterisation", choices=list(PARAMETERISATIONS), help="how a range is written as eta [identity]"
     )
 
 
@@ -141,12 +148,13 @@ def describe_run(arguments: argparse.Namespace, task: Task, preset: Preset, sett
         task.recipe,
         None if arguments.data_dir is None else str(arguments.data_dir.resolve()),
         arguments.model or preset.model,
-        augmentation,
+        {name: value for name, value in augmentation.items() if value is not None},
         settings.seed,
         task.shape,
         task.classes,
         task.scaling,
         task.examples,
+        arguments.augment,
     )
 
 
@@ -210,10 +218,11 @@ def read_numbers(text: str) -> float | list[float]:
 
 
 def default_folder(task: RunTask, settings: Settings) -> Path:
-    """A folder named after what is run."""
+    """Return a folder named after the data, the network, the augmentation, the method and the seed."""
     name = Path(task.recipe.source).name.partition(".")[0]
-    parts = [name, task.recipe.transform, task.model.replace(":", "."), settings.method, f"seed{settings.seed}"]
-    return Path("runs") / "-".join(part for part in parts if part != "original")
+    model, family = (made.replace(":", ".") for made in (task.model, task.family))
+    words = [name, task.recipe.transform, model, family, settings.method, f"seed{settings.seed}"]
+    return Path("runs") / "-".join(word for word in words if word not in ("original", "affine"))
 
 
 def note(arguments: argparse.Namespace, text: str) -> None:

@@ -104,6 +104,9 @@ class _AsSamples(Augmentation):
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         return x
 
+    def view_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[1:]
+
 
 def _not_linear(net: nn.Module, layers: tuple[Layer, ...], views: Tensor, apart: Tape) -> list[str]:
     """Names of the layers whose a and g of all views together are not the averages of those of each view."""

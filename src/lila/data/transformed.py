@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from lila._util.choices import choose
-from lila.augment.families import AFFINE_2D, LieImages
-from lila.augment.lie import Generator
+from lila.augment import AFFINE_2D, Generator, LieImages
 from lila.augment.noise import Draw, Stream
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lila._util.choices import check_count, choose
 from lila._util.ranks import ALONE, Ranks
+from lila.augment.checks import check_differentiable
 from lila.augment.noise import Draw, NoiseName
 from lila.curvature import (
     STRUCTURES,
@@ -276,6 +277,7 @@ class Evidence:
     def check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
         """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
         check_model(pass_, few)
+        check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
         if self.layers is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)
 

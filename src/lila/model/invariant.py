@@ -8,6 +8,7 @@ from torch.func import functional_call
 
 from lila._util.choices import check_count, choose
 from lila.augment.base import Augmentation
+from lila.augment.checks import check_views
 from lila.augment.noise import Draw, NoiseName, balanced_noise
 from lila.errors import ModelError
 
@@ -58,6 +59,7 @@ class InvariantModel(nn.Module):
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
         """The transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
         views: Tensor = self.augmentation(x, noise)
+        check_views(self.augmentation, x, noise, views)
         return views.flatten(0, 1)
 
     def average(self, views: Tensor, batch: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:

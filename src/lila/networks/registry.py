@@ -1,7 +1,5 @@
 """The networks by name, and those of the user by the name of the function that makes them."""
 
-import importlib
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -9,6 +7,7 @@ import torch
 from torch import nn
 
 from lila._util.choices import choose
+from lila._util.imports import import_by_path
 from lila.errors import ModelError
 from lila.networks.plain import Shape, cnn, lenet, mlp
 from lila.networks.resnet import FixupResNet, WideFixupResNet
@@ -65,12 +64,8 @@ def make_model(name: str, shape: Shape, outputs: int) -> nn.Module:
     """
     if ":" not in name:
         return MODELS[choose(ModelName, name, "network")][1](shape, outputs)
-    module_name, _, function_name = name.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the current folder, which a console script does not look into by itself
     try:
-        function = getattr(importlib.import_module(module_name), function_name)
-        made = function(shape, outputs)
+        made = import_by_path(name)(shape, outputs)
     except Exception as error:  # whatever the user's code raises
         raise ModelError(
             f"The network {name!r} could not be made: {type(error).__name__}: {error}. It must be a function in a "

@@ -1,8 +1,8 @@
 """Modules as plain data, so that a saved run can be opened without its code and without unpickling anything.
 
-What can be described: layers of `torch.nn` whose arguments are kept as attributes, `nn.Sequential` of such, and lila's
-own modules, which say their arguments by a method `arguments`. Of the rest there is no description, and whoever loads a
-run must bring it.
+Layers of `torch.nn` whose arguments are kept as attributes can be described, and so can `nn.Sequential` of such layers,
+registered families of augmentations, and lila's own modules, which say their arguments by a method `arguments`. Other
+modules have no description, and whoever loads a run must pass them.
 """
 
 import inspect
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from lila import augment, networks
-from lila.augment.compose import Compose
+from lila import networks
+from lila.augment import Augmentation, Compose
+from lila.augment.registry import build_augmentation, describe_augmentation
 from lila.errors import DataError
 from lila.model import fixup, likelihood
 
@@ -22,9 +23,7 @@ Description = dict[str, Any]
 _OWN: dict[str, type[nn.Module]] = {
     f"lila.{cls.__name__}": cls
     for cls in (
-        augment.Affine2d,
-        augment.Compose,
-        augment.Rotation2d,
+        Compose,
         fixup.Bias,
         fixup.Scale,
         likelihood.Bernoulli,
@@ -39,6 +38,8 @@ _OWN: dict[str, type[nn.Module]] = {
 
 def describe(module: nn.Module) -> Description | None:
     """A module's class and arguments, or None if it cannot be made again from them."""
+    if isinstance(module, Augmentation) and not isinstance(module, Compose):
+        return describe_augmentation(module)
     name = _name(type(module))
     if name is None:
         return None
@@ -57,6 +58,8 @@ def describe(module: nn.Module) -> Description | None:
 
 def build(description: Description) -> nn.Module:
     """The module of a description, freshly initialised."""
+    if "family" in description:
+        return build_augmentation(description)
     cls = _class(str(description.get("class")))
     if "children" in description:
         children = {key: build(child) for key, child in description["children"].items()}

@@ -137,7 +137,7 @@ def load(
     Args:
         folder: where it was saved, or trained.
         net: a network of the same architecture, needed if it is not made of layers of torch.nn in `nn.Sequential`.
-        augmentation: likewise, needed if it is not one of lila's own families.
+        augmentation: an augmentation of the same family, needed if the family is not registered.
         likelihood: likewise.
     """
     folder = Path(folder)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila.augment.families import Affine2d
+from lila.augment import Augmentation, make_augmentation
 from lila.augment.noise import Draw
 from lila.data.task import Recipe, Scaling, Task, read_source
 from lila.data.transformed import VersionName, true_ranges
@@ -27,12 +27,13 @@ class RunTask:
         recipe: of the data.
         data_dir: the data directory, if one was given.
         model: name of the network.
-        augmentation: arguments of `Affine2d`.
+        augmentation: the arguments of the augmentation.
         seed: of the network's first weights.
         shape: (channels, height, width) of an image.
         classes: names of the classes.
         scaling: of the pixels.
         examples: numbers of training and test images.
+        family: the name of the augmentation's family.
     """
 
     recipe: Recipe
@@ -44,6 +45,7 @@ class RunTask:
     classes: tuple[str, ...]
     scaling: Scaling
     examples: tuple[int, int]
+    family: str = "affine"
 
     def folder(self) -> Path | None:
         """The data directory, if one was given."""
@@ -54,9 +56,11 @@ class RunTask:
         torch.manual_seed(self.seed)
         return make_model(self.model, self.shape, len(self.classes))
 
-    def made_augmentation(self) -> Affine2d:
-        """The augmentation, at its start."""
-        return Affine2d(**self.augmentation)
+    def made_augmentation(self) -> Augmentation:
+        """Return the augmentation as it is before training."""
+        made = make_augmentation(self.family, **self.augmentation)
+        made.check_shape(self.shape)
+        return made
 
     def truth(self) -> Mapping[str, float] | None:
         """The ranges by which the data was transformed; None if it was not."""
@@ -110,5 +114,8 @@ def open_run(folder: Path) -> tuple[Run, RunTask | None]:
     if not (folder / TASK).exists():
         return load(folder), None
     task = read_task(folder)
-    described = read_json(folder / MODEL).get("net") is not None
-    return load(folder, net=None if described else task.network()), task
+    description = read_json(folder / MODEL)
+    net = None if description.get("net") is not None else task.network()
+    augmentation = description.get("augmentation")
+    is_own = augmentation is None or ("family" in augmentation and ":" in task.family)  # its module must be imported
+    return load(folder, net, task.made_augmentation() if is_own else None), task

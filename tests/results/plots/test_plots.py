@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 import lila
+from cases import Gamma
 from lila.data.toy import arcs
 from lila.results.plots import plot_evidence, plot_flow, plot_plane, plot_ranges, plot_samples, plot_trajectories
 from lila.results.plots.plane import grid
@@ -124,6 +125,19 @@ def test_the_arrows_agree_with_the_warp() -> None:
     centre = torch.stack([(x * moved).sum(), (y * moved).sum()]) / moved.sum()
     step = torch.tensor([float(arrows.U[at]), float(arrows.V[at])], dtype=torch.float64)
     torch.testing.assert_close(centre, place + step, rtol=0, atol=0.2)
+
+
+@pytest.mark.parametrize(("family", "shape"), [(Gamma(), (1, 8, 8)), (lila.Rotation2d(init=1.0), (2,))])
+def test_a_family_that_moves_no_pixels_has_no_arrows(axes: Any, family: lila.Augmentation, shape: Any) -> None:
+    with pytest.raises(lila.ArgumentError, match=f"{type(family).__name__} has no picture of arrows"):
+        plot_flow(axes, family, shape)
+
+
+def test_the_axis_of_the_ranges_names_their_unit(axes: Any) -> None:
+    plot_trajectories(axes, history())
+    assert axes.get_ylabel() == "range"
+    plot_trajectories(axes, history(), unit=lila.Affine2d().unit)
+    assert axes.get_ylabel() == "range (radians, half sides, log-scale)"
 
 
 def test_samples_begin_with_the_image_itself() -> None:

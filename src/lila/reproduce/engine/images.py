@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lila.augment.families import Affine2d
+from lila.augment import Augmentation, make_augmentation
 from lila.data.examples import Examples
 from lila.data.task import Recipe, Scaling, load_data
 from lila.networks.registry import make_model
@@ -19,6 +19,7 @@ from lila.training.run import Run
 from lila.training.settings import Settings
 
 _NOT_OF_THE_RESULT = ("microbatch", "memory", "checkpoint_every")  # but for rounding
+_FAMILY = "affine"  # of the transformations that the experiments learn
 _PICTURES = 4  # training images that are kept with the result
 
 
@@ -63,7 +64,7 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     task = load_data(recipe, surroundings.data_dir)
     torch.manual_seed(settings.seed)
     net = make_model(arguments["model"], task.shape, len(task.classes))
-    augmentation = Affine2d(**arguments["augmentation"])
+    augmentation = make_augmentation(_FAMILY, **arguments["augmentation"])
     folder, device = surroundings.scratch, surroundings.device
     if (folder / CHECKPOINT).exists():
         run = resume(folder, net, task.train, augmentation, test=task.test, progress="silent", device=device)
@@ -97,6 +98,11 @@ def pictures(result: Result) -> Tensor:
     """A few of the training images of a job, in [0, 1]: shape (n, c, h, w)."""
     raw = bytearray(base64.b64decode(result["pictures"]))
     return torch.frombuffer(raw, dtype=torch.uint8).reshape(-1, *result["shape"]) / 255
+
+
+def learned_augmentation(result: Result) -> Augmentation:
+    """Return the augmentation with the ranges that a job learned."""
+    return make_augmentation(_FAMILY, init=list(result["ranges"].values()))
 
 
 def told(run: Run) -> Result:

@@ -5,10 +5,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lila.augment.families import Affine2d
 from lila.data.transformed import VersionName, true_ranges
 from lila.reproduce.engine.experiment import records
-from lila.reproduce.engine.images import pictures, scaling
+from lila.reproduce.engine.images import learned_augmentation, pictures, scaling
 from lila.reproduce.engine.output import Outcome
 from lila.results.report.pictures import svg
 from lila.results.report.sheet import Sheet
@@ -39,7 +38,7 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
     known = recipe["transform"] != VersionName.ORIGINAL
     return Sheet(
         title,
-        Affine2d(init=list(result["ranges"].values())),
+        learned_augmentation(result),
         shape,
         records(result),
         result["evidence"],

@@ -5,10 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lila.augment.families import Affine2d
 from lila.data.transformed import true_ranges
 from lila.reproduce.engine.experiment import Cell, Scale, Summary, networks_of, over_seeds
-from lila.reproduce.engine.images import pictures, scaling
+from lila.reproduce.engine.images import learned_augmentation, pictures, scaling
 from lila.reproduce.engine.jobs import Result
 from lila.reproduce.paper.plans import VERSIONS
 from lila.reproduce.paper.trajectories import Trajectories
@@ -49,7 +48,7 @@ def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figur
         if version is VERSIONS[0]:
             axes.set_ylabel("range")
         scale = scaling(runs[0])
-        augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
+        augmentation = learned_augmentation(runs[0])
         rows = below.subplots(_IMAGES, _SAMPLES + 1, squeeze=False)
         plot_samples(rows.tolist(), augmentation, scale(pictures(runs[0])), scale.undo)
     return figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from lila.augment.families import Rotation2d
+from lila.augment import Rotation2d
 from lila.augment.noise import Draw
 from lila.data.toy import REACH, arcs
 from lila.laplace.evidence import Evidence

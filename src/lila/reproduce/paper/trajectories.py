@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from math import pi
 from typing import TYPE_CHECKING
 
-from lila.augment.families import Affine2d
 from lila.data.transformed import true_ranges
 from lila.reproduce.engine.experiment import (
     Cell,
@@ -18,6 +17,7 @@ from lila.reproduce.engine.experiment import (
     records,
     seeds_by_network,
 )
+from lila.reproduce.engine.images import learned_augmentation
 from lila.reproduce.engine.jobs import Job, Result
 from lila.reproduce.paper.plans import NETWORKS, VERSIONS, plan, seeds_of
 from lila.results.plots import plot_flow, plot_trajectories
@@ -118,7 +118,7 @@ def _figure_of(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Ca
             plot_trajectories(rows["ranges"], records(runs[0]), true_ranges(version, shape), labels=last)
             rows["ranges"].set_title(version.value, fontsize=11, loc="left")
             rows["ranges"].set_ylabel("range" if version is VERSIONS[0] else "")
-            augmentation = Affine2d(init=list(runs[0]["ranges"].values()))
+            augmentation = learned_augmentation(runs[0])
             for seed in (0, 1):
                 plot_flow(rows[f"flow {seed}"], augmentation, shape, seed)
         return figure

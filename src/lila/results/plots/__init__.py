@@ -1,6 +1,6 @@
-"""Pictures of runs, for notebooks, the command line and reports, by matplotlib (`pip install lila-torch[plots]`).
+"""Pictures of runs for notebooks, the command line and reports; they need matplotlib (`lila-torch[plots]`).
 
-Each function draws on axes that are given; `draw_run` makes a whole picture of a run.
+Each `plot_` function draws on given axes; `draw_run` writes a whole picture of a run to a file.
 """
 
 from lila.results.plots.figure import draw_run

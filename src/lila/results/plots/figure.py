@@ -1,7 +1,8 @@
-"""A run in one picture."""
+"""One picture of a run."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from lila.results.plots.style import new_figure, save
 from lila.results.plots.trajectories import plot_trajectories
 from lila.training.run import Run
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
 _ROWS, _COLUMNS = 4, 7
 
 
@@ -21,30 +25,32 @@ def draw_run(
     path: str | Path,
     truth: Mapping[str, float] | None = None,
     images: Tensor | None = None,
+    *,
     show: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> None:
     """Draw the trajectories of a run's ranges, and images under the learned distribution.
 
     Args:
-        run: of which augmentation.
-        path: a PNG, SVG or PDF file.
-        truth: the ranges of the data by generator, drawn dashed.
+        run: the run.
+        path: the PNG, SVG or PDF file to write.
+        truth: the ranges by which the data was transformed, by name, drawn as dashed lines.
         images: a few inputs of the network, shape (n, c, h, w).
-        show: takes such inputs back to [0, 1].
+        show: maps inputs of the network back to pixels in [0, 1].
     """
     path = Path(path)
     if path.suffix not in (".png", ".svg", ".pdf"):
-        raise ArgumentError(f"A picture is a .png, .svg or .pdf file, not {path.name}.")
+        raise ArgumentError(f"A picture is written to a .png, .svg or .pdf file, not to {path.name!r}.")
     if not run.ranges:
         raise ArgumentError("This run has no ranges to draw: its network is not averaged over transformations.")
     figure = new_figure(11 if images is not None else 6.5, 3.8)
-    parts = list(figure.subfigures(1, 2, width_ratios=(1.15, 1), squeeze=False)[0]) if images is not None else [figure]
-    axes = parts[0].subplots()
-    plot_trajectories(axes, run.history, truth)
-    axes.set_title("learned ranges" + (" (dashed: the data's)" if truth is not None else ""), fontsize=11, loc="left")
+    left: Figure | SubFigure = figure
     if images is not None:
-        grid = parts[1].subplots(min(_ROWS, len(images)), _COLUMNS, squeeze=False)
+        left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1), squeeze=False)[0]
+        grid = right.subplots(min(_ROWS, len(images)), _COLUMNS, squeeze=False)
         plot_samples(grid.tolist(), run.model.augmentation, images, show)
-        parts[1].suptitle("images, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
+        right.suptitle("images, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
+    axes = left.subplots()
+    plot_trajectories(axes, run.history, truth, unit=run.model.augmentation.unit)
+    axes.set_title("learned ranges" + (" (dashed: the data's)" if truth is not None else ""), fontsize=11, loc="left")
     with replaced(path) as temporary, torch.no_grad():
         save(figure, temporary, path.suffix[1:], dpi=140)

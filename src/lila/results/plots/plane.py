@@ -1,4 +1,4 @@
-"""Points of two classes in the plane, and what a network predicts there."""
+"""Points of two classes in the plane, over the predictions of a network."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _POINTS = ("#1f4e9c", "#a01c2c")
-_SIDE = 60  # points of the grid along a side
+_SIDE = 60  # grid points along each side
 
 
 def grid(reach: float = 1.4, side: int = _SIDE) -> Tensor:
-    """Points (side^2, 2) that cover a square about the origin, row by row."""
+    """Return points (side^2, 2) that cover a square around the origin, row by row."""
     line = torch.linspace(-reach, reach, side)
     return torch.stack(torch.meshgrid(line, line, indexing="xy"), dim=-1).reshape(-1, 2)
 
@@ -24,13 +24,14 @@ def grid(reach: float = 1.4, side: int = _SIDE) -> Tensor:
 def plot_plane(
     axes: "Axes", data: tuple[Tensor, Tensor], predict: Callable[[Tensor], Tensor] | Tensor, reach: float = 1.4
 ) -> None:
-    """Draw the points of two classes over the probability of the second.
+    """Draw the points of two classes over the probability of the second class.
 
     Args:
-        axes: to draw on.
-        data: points (n, 2) and classes 0 or 1.
-        predict: gives the probability of class 1 at points (m, 2); or these probabilities on `grid(reach)`.
-        reach: of the square that is drawn, from its middle.
+        axes: the axes to draw on.
+        data: points (n, 2), and their classes, 0 or 1.
+        predict: a function that returns the probability of class 1 at points (m, 2), or the probabilities on
+            `grid(reach)`.
+        reach: half the side of the square that is drawn.
     """
     probability = predict if isinstance(predict, Tensor) else predict(grid(reach))
     side = round(len(probability) ** 0.5)

@@ -1,4 +1,4 @@
-"""The ranges that were learned in the end."""
+"""Bars of the learned ranges."""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 def plot_ranges(
     axes: "Axes", runs: Sequence[Mapping[str, float]], truth: Mapping[str, float] | None = None, names: bool = True
 ) -> None:
-    """Draw the learned ranges as bars: their mean over runs with its standard error, and the data's own dashed.
+    """Draw the mean of each learned range over runs as a bar with its standard error, and the true range dashed.
 
     Args:
-        axes: to draw on.
-        runs: the ranges of one run, or of several that differ by their seed.
-        truth: the ranges of the data by generator.
-        names: whether to write the generators' names below the bars.
+        axes: the axes to draw on.
+        runs: the ranges of each run by name; the runs differ by their seed.
+        truth: the ranges by which the data was transformed, by name; ranges that are left out are 0.
+        names: whether to write the names of the ranges below the bars.
     """
-    generators = list(runs[0])
-    for i, name in enumerate(generators):
+    labels = list(runs[0])
+    for i, name in enumerate(labels):
         values = [run[name] for run in runs]
         axes.bar(i, mean(values), color=COLOURS[i % len(COLOURS)], width=0.7, alpha=0.85)
         if len(values) > 1:
             axes.errorbar(i, mean(values), yerr=stdev(values) / len(values) ** 0.5, color=INK, lw=1.2, capsize=2)
         if truth is not None:
             axes.plot([i - 0.45, i + 0.45], [truth.get(name, 0.0)] * 2, c=INK, ls=(0, (3, 2)), lw=1.4)
-    axes.set_xticks(range(len(generators)), generators if names else [""] * len(generators), rotation=40, ha="right")
+    axes.set_xticks(range(len(labels)), labels if names else [""] * len(labels), rotation=40, ha="right")
     axes.set_ylim(bottom=0)
     plain_axes(axes)

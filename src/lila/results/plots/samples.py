@@ -19,16 +19,17 @@ def plot_samples(
     augmentation: Augmentation,
     images: Tensor,
     show: Callable[[Tensor], Tensor] = lambda x: x,
+    *,
     seed: int = 0,
 ) -> None:
-    """Draw each image, then random transformations of it.
+    """Draw each image, followed by random transformations of it.
 
     Args:
-        rows: axes to draw on, a row per image.
-        augmentation: with its learned ranges.
-        images: as the network sees them, shape (rows, c, h, w).
-        show: takes such images back to [0, 1].
-        seed: of the transformations.
+        rows: the axes to draw on, one row per image.
+        augmentation: the augmentation with its learned ranges.
+        images: inputs of the network, shape (rows, c, h, w).
+        show: maps inputs of the network back to pixels in [0, 1].
+        seed: the seed of the transformations.
     """
     images = images[: len(rows)]
     index = torch.arange(len(images), device=images.device)

@@ -1,4 +1,4 @@
-"""What all pictures have in common."""
+"""Colours, figures and files, the same for all pictures."""
 
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#009e73", "#8a9a00", "#cc79a7")
-"""Told apart by colour-blind readers too, as lines on a light and on a dark ground; texts are in `INK`."""
+"""Colours of lines that colour-blind readers can tell apart, on a light and on a dark background."""
 INK = "#444444"
+"""The colour of texts and arrows."""
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of so many inches, with room for its labels."""
+    """Return an empty figure of a width and height in inches, with room for its labels."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -24,7 +25,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def save(figure: "Figure", where: Path | IO[bytes], kind: str, **options: Any) -> None:
-    """Write a figure as "svg", "png" or "pdf": the same bytes for the same figure."""
+    """Write a figure as "svg", "png" or "pdf"; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -33,12 +34,12 @@ def save(figure: "Figure", where: Path | IO[bytes], kind: str, **options: Any) -
 
 
 def plain_axes(axes: "Axes") -> None:
-    """Take away the lines that mean nothing."""
+    """Remove the top and the right border."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def empty_axes(axes: "Axes") -> None:
-    """Take away everything but the picture."""
+    """Remove the ticks and the borders."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)

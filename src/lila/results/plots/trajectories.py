@@ -1,4 +1,4 @@
-"""The ranges, and the terms of the evidence, over the epochs."""
+"""Curves of the ranges and of the evidence over the epochs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,20 @@ def plot_trajectories(
     axes: "Axes",
     history: Sequence[Mapping[str, Any]],
     truth: Mapping[str, float] | None = None,
+    *,
     labels: bool = True,
     top: float | None = None,
+    unit: str = "",
 ) -> None:
-    """Draw the range of each generator over the epochs, and the true ones dashed if they are known.
+    """Draw each range over the epochs, with the true ranges as dashed lines if they are known.
 
     Args:
-        axes: to draw on.
-        history: of a run.
-        truth: the ranges of the data by generator.
-        labels: whether to write the generators' names beside the ends of their lines.
-        top: where the vertical axis ends, for pictures side by side; chosen by what is drawn if None.
+        axes: the axes to draw on.
+        history: the records of a run's epochs.
+        truth: the ranges by which the data was transformed, by name; ranges that are left out are 0.
+        labels: whether to write the names of the ranges beside the ends of their lines.
+        top: the upper end of the vertical axis, for pictures side by side; it follows from the ranges if None.
+        unit: the unit of the ranges, `Augmentation.unit`.
     """
     epochs = [record["epoch"] for record in history]
     ends: dict[str, float] = {}
@@ -42,19 +45,19 @@ def plot_trajectories(
     axes.set_ylim(-0.03 * top, top)  # lines that rest at zero stay visible
     if labels:
         _label_ends(axes, epochs[-1], ends)
-    axes.set(xlabel="epoch", ylabel="range (radians, half sides, log-scale)", xlim=_limits(epochs))
+    axes.set(xlabel="epoch", ylabel=f"range ({unit})" if unit else "range", xlim=_limits(epochs))
     plain_axes(axes)
 
 
 def plot_evidence(axes: "Axes", history: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the evidence over the epochs that had a hyper-step, and the two parts between which it trades off.
+    """Draw the evidence, the fit and the complexity over the epochs that had a hyper-step.
 
-    These are the fit, which is the log-likelihood, and the complexity, which is log p(theta) - 1/2 log|H / 2 pi|; the
-    two terms of the latter are large and nearly cancel.
+    The evidence is the sum of the fit, which is the log-likelihood, and the complexity, which is log p(theta) -
+    1/2 log|H / 2 pi|. The two terms of the complexity are large and nearly cancel, so they are drawn as one.
 
     Args:
-        axes: to draw on.
-        history: of a run.
+        axes: the axes to draw on.
+        history: the records of a run's epochs.
     """
     known = [record for record in history if record.get("evidence")]
     if not known:
@@ -75,20 +78,20 @@ def plot_evidence(axes: "Axes", history: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _limits(epochs: Sequence[float]) -> tuple[float, float]:
-    """Of the horizontal axis; a single epoch gets some room."""
+    """Return the limits of the horizontal axis, with some room around a single epoch."""
     return (epochs[0], epochs[-1]) if len(epochs) > 1 else (epochs[0] - 0.5, epochs[0] + 0.5)
 
 
 def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Sequence[str] = COLOURS) -> None:
-    """Write each name beside the end of its line, moved apart where they would overlap."""
+    """Write each name beside the end of its line, and move names apart that would overlap."""
     low, high = axes.get_ylim()
-    shown = {name: min(end, high) for name, end in ends.items()}  # a line may leave the picture at its top
+    shown = {name: min(end, high) for name, end in ends.items()}  # a line may leave the picture at the top
     step = (high - low) / 11
     order = sorted(shown, key=lambda name: shown[name])
     places: list[float] = []
     for name in order:
         places.append(max(shown[name], places[-1] + step) if places else shown[name])
-    for i in reversed(range(len(places))):  # what was pushed out at the top comes down again
+    for i in reversed(range(len(places))):  # names that were pushed beyond the top come down again
         places[i] = min(places[i], high if i == len(places) - 1 else places[i + 1] - step)
     for name, placed in zip(order, places, strict=True):
         axes.annotate(
@@ -96,7 +99,7 @@ def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Seq
             (at, shown[name]),
             xytext=(1.06, (placed - low) / (high - low)),
             textcoords="axes fraction",
-            color=INK,  # as not every colour of a line is readable as that of a text
+            color=INK,  # as some colours of lines are too light for a text
             va="center",
             fontsize=9,
             annotation_clip=False,
@@ -104,7 +107,7 @@ def _label_ends(axes: "Axes", at: float, ends: Mapping[str, float], colours: Seq
                 "arrowstyle": "-",
                 "color": colours[list(ends).index(name) % len(colours)],
                 "lw": 1.4,
-                "ls": ":",  # so that it is not taken for a part of the line
+                "ls": ":",  # so that it is not mistaken for a part of the curve
                 "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 0,

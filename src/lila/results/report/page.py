@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lila._util.files import replaced
-from lila.augment.families import Affine2d, LieImages
 from lila.results.plots import plot_evidence, plot_flow, plot_trajectories
+from lila.results.plots.flow import flow
 from lila.results.report import pictures
 from lila.results.report.sheet import Sheet
 
@@ -66,9 +66,7 @@ def _run(sheet: Sheet) -> dict[str, Any]:
             {"name": name, "text": text, "share": shares[name], "truth": _truth(sheet, name)}
             for name, text in readable.items()
         ],
-        "trajectories": _svg(partial(plot_trajectories, history=sheet.history, truth=sheet.truth), trajectories)
-        if readable
-        else None,
+        "trajectories": _svg(_trajectories(sheet), trajectories) if readable else None,
         "evidence": _svg(partial(plot_evidence, history=sheet.history), terms),
         "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items()],
         "scores": [(_SCORES.get(name, name), f"{value:.4g}") for name, value in (sheet.scores or {}).items()],
@@ -84,20 +82,24 @@ def _svg(draw: Any, text: str) -> Markup:
     return Markup(pictures.drawing(draw, 5.6, 3.2, text))  # our own drawing, in which the text is escaped
 
 
+def _trajectories(sheet: Sheet) -> Any:
+    """Return the function that draws the ranges over the epochs."""
+    return partial(plot_trajectories, history=sheet.history, truth=sheet.truth, unit=sheet.augmentation.unit)
+
+
 def _truth(sheet: Sheet, name: str) -> str | None:
-    """The range of the data in a person's units."""
-    if sheet.truth is None or not isinstance(sheet.augmentation, Affine2d):
+    """Return the true range as people read it, or None if it is not known."""
+    if sheet.truth is None or name not in sheet.truth:
         return None
-    return Affine2d([name], init=sheet.truth.get(name, 0.0)).readable_ranges(sheet.shape)[name]
+    return sheet.augmentation.readable(name, sheet.truth[name], sheet.shape)
 
 
 def _flow(sheet: Sheet) -> list[Markup]:
-    """Two transformations of the learned distribution as arrows."""
-    augmentation = sheet.augmentation
-    if not isinstance(augmentation, LieImages):
+    """Return pictures of two random transformations as arrows; none if the family has no such picture."""
+    if flow(sheet.augmentation, sheet.shape) is None:
         return []
     text = "Arrows that show where a transformation of the learned distribution takes the pixels"
-    draw = partial(plot_flow, augmentation=augmentation, shape=sheet.shape)
+    draw = partial(plot_flow, augmentation=sheet.augmentation, shape=sheet.shape)
     return [Markup(pictures.drawing(partial(draw, seed=seed), 2, 2, text)) for seed in (0, 1)]
 
 
@@ -105,9 +107,11 @@ def _images(sheet: Sheet) -> dict[str, Any] | None:
     if sheet.images is None or not sheet.readable:
         return None
     shares = sheet.augmentation.shares
-    names = list(sheet.readable)
-    order = sorted(range(len(names)), key=lambda i: -shares[names[i]])  # the largest first, which is shown at first
-    strips = [{"name": f"{names[i]}, {sheet.readable[names[i]]}", "url": pictures.strip(sheet, i)} for i in order]
+    strips = []
+    for name in sorted(shares, key=lambda name: -shares[name]):  # the slider begins with the largest
+        index = sheet.augmentation.noise_index(name)
+        if index is not None:
+            strips.append({"name": f"{name}, {sheet.readable[name]}", "url": pictures.strip(sheet, index)})
     strips.append({"name": "everything at once: random draws", "url": pictures.draws(sheet)})
     return {
         "strips": strips,

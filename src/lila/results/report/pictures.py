@@ -42,11 +42,11 @@ def svg(figure: "Figure", text: str) -> str:
     return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{escape(text)}"', 1)
 
 
-def strip(sheet: Sheet, generator: int) -> str:
-    """Frames side by side, a row per image: from one end of a generator's range to the other."""
+def strip(sheet: Sheet, noise_index: int) -> str:
+    """Return frames side by side, a row per image, while one noise value goes from -1 to 1 and the others are 0."""
     assert sheet.images is not None
     noise = torch.zeros(1, FRAMES, sheet.augmentation.noise_dim)
-    noise[0, :, generator] = torch.linspace(-1, 1, FRAMES)
+    noise[0, :, noise_index] = torch.linspace(-1, 1, FRAMES)
     return _tiles(sheet, noise.expand(len(sheet.images), -1, -1))
 
 

@@ -102,7 +102,8 @@ def command(task: RunTask, settings: Settings) -> str:
     recipe = asdict(task.recipe)
     del recipe["source"], recipe["seed"]  # given, and that of the settings
     recipe["subset"] = task.examples[0]  # as a preset would choose another number
-    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe | task.augmentation
+    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe
+    options |= {"augment": task.family} | task.augmentation
     options |= {"gradient_subset" if name == "subset" else name: value for name, value in asdict(settings).items()}
     given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
     return " ".join(["lila train", quote(task.recipe.source), *given])

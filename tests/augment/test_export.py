@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 import lila
-from lila.augment import Padding, warp
-from lila.results.export import TargetName, affine_parameters, export_code, export_json
-from lila.results.export.parameters import run_parameters
+from lila.augment import InputFormat, Padding, warp
+from lila.augment.export.code import affine_code
+from lila.augment.export.parameters import affine_parameters
 
 HEIGHT, WIDTH = 24, 32
+INPUTS = InputFormat((1, HEIGHT, WIDTH))
 RANGES = {
     "x-translation": 0.25,  # whole pixels, to which albumentations rounds
     "y-translation": 0.125,
@@ -94,7 +95,7 @@ LIBRARIES: dict[str, Callable[[float, tuple[float, float], tuple[float, float], 
 
 def theirs(library: str, name: str, end: int) -> Tensor:
     """The picture moved by another library with the exported parameter at the end of its interval."""
-    affine = affine_parameters({name: RANGES[name]}, (1, HEIGHT, WIDTH))
+    affine = affine_parameters({name: RANGES[name]}, INPUTS)
     shift = end * affine.translate[0] * WIDTH, end * affine.translate[1] * HEIGHT
     scale = affine.scale_x[end > 0], affine.scale_y[end > 0]
     return LIBRARIES[library](end * affine.degrees, shift, scale, end * affine.shear)
@@ -126,15 +127,15 @@ def test_one_generator_at_the_end_of_its_range_is_the_same_map(library: str, nam
 def test_torchvisions_scale_is_that_of_both_axes() -> None:
     moved = lila.Affine2d(["x-scale", "y-scale"], init=log(1.4))(picture()[None], torch.ones(1, 1, 2))[0, 0].detach()
     assert_same_picture(by_torchvision(0.0, (0.0, 0.0), (1.4, 1.4), 0.0), moved)
-    affine = affine_parameters({"x-scale": log(1.2), "y-scale": log(1.5)}, (1, HEIGHT, WIDTH))
-    (scale,) = [line for line in export_code("torchvision", affine, {}).splitlines() if "scale=" in line]
+    affine = affine_parameters({"x-scale": log(1.2), "y-scale": log(1.5)}, INPUTS)
+    (scale,) = [line for line in affine_code("torchvision", affine).splitlines() if "scale=" in line]
     assert f"({1 / 1.8**0.5:.4f}, {1.8**0.5:.4f})" in scale
 
 
 @pytest.mark.parametrize("end", [-1, 1])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_shear_along_x_has_the_stretches_of_the_symmetric_one(library: str, end: int) -> None:
-    affine = affine_parameters({"shear": RANGES["shear"]}, (1, HEIGHT, WIDTH))
+    affine = affine_parameters({"shear": RANGES["shear"]}, INPUTS)
     gamma = float(np.tan(np.radians(affine.shear)))
     stretches = np.linalg.svd(np.array([[1, gamma], [0, 1]]), compute_uv=False)
     np.testing.assert_allclose(stretches, [exp(RANGES["shear"]), exp(-RANGES["shear"])])
@@ -154,10 +155,9 @@ def defined(code: str) -> Any:
 
 def test_the_code_for_torch_is_the_learned_distribution_itself() -> None:
     family = lila.Affine2d(init=list(RANGES.values()), padding="reflection")
-    affine = affine_parameters(RANGES, (1, HEIGHT, WIDTH), "reflection")
     noise = torch.rand(4, 6, generator=torch.Generator().manual_seed(0)) * 2 - 1
     images = picture().expand(4, 1, HEIGHT, WIDTH)
-    transform = defined(export_code("torch", affine, RANGES))
+    transform = defined(family.export("torch", INPUTS))
     torch.testing.assert_close(
         transform(images, noise), family(images, noise[:, None])[:, 0].detach(), rtol=0, atol=1e-4
     )
@@ -165,34 +165,59 @@ def test_the_code_for_torch_is_the_learned_distribution_itself() -> None:
 
 
 def test_the_code_for_kornia_and_albumentations_runs_and_normalises_as_the_run_did() -> None:
-    still = affine_parameters({}, (3, HEIGHT, WIDTH), mean=(0.2, 0.3, 0.4), std=(0.5, 0.6, 0.7))
+    still, colour = lila.Affine2d(), InputFormat((3, HEIGHT, WIDTH), mean=(0.2, 0.3, 0.4), std=(0.5, 0.6, 0.7))
     image = picture().expand(3, HEIGHT, WIDTH)
-    expected = (image - torch.tensor(still.mean)[:, None, None]) / torch.tensor(still.std)[:, None, None]
-    found = defined(export_code("kornia", still, {}))(image[None])[0]
+    expected = (image - torch.tensor(colour.mean)[:, None, None]) / torch.tensor(colour.std)[:, None, None]
+    found = defined(still.export("kornia", colour))(image[None])[0]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
     pixels = (image * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
-    normalised = defined(export_code("albumentations", still, {}))(image=pixels)["image"]
+    normalised = defined(still.export("albumentations", colour))(image=pixels)["image"]
     torch.testing.assert_close(torch.from_numpy(normalised).permute(2, 0, 1), expected, rtol=0, atol=0.005)
-    moving = affine_parameters(RANGES, (1, HEIGHT, WIDTH), "border")
-    assert defined(export_code("kornia", moving, RANGES))(picture()[None]).shape == (1, 1, HEIGHT, WIDTH)
-    assert defined(export_code("albumentations", moving, RANGES))(image=pixels[..., :1])["image"].shape[:2] == (24, 32)
+    moving = lila.Affine2d(init=list(RANGES.values()), padding="border")
+    assert defined(moving.export("kornia", INPUTS))(picture()[None]).shape == (1, 1, HEIGHT, WIDTH)
+    assert defined(moving.export("albumentations", INPUTS))(image=pixels[..., :1])["image"].shape[:2] == (24, 32)
 
 
 def test_every_target_names_its_parameters_and_torchvision_refuses_a_padding_it_has_not() -> None:
-    affine = affine_parameters(RANGES, (1, HEIGHT, WIDTH))
-    for target in TargetName:
-        compile(export_code(target, affine, RANGES), target.value, "exec")
-    assert "degrees=36.0" in export_code("torchvision", affine, RANGES)
+    family = lila.Affine2d(init=list(RANGES.values()))
+    assert list(family.exporters()) == ["torch", "torchvision", "kornia", "albumentations"]
+    for library in family.exporters():
+        compile(family.export(library, INPUTS), library, "exec")
+    assert "degrees=36.0" in family.export("torchvision", INPUTS)
     with pytest.raises(lila.ArgumentError, match="border"):
-        export_code("torchvision", affine_parameters(RANGES, (1, 8, 8), "border"), RANGES)
-    record = json.loads(json.dumps(export_json(affine, RANGES)))
-    assert record["ranges"] == RANGES
+        lila.Affine2d(init=0.1, padding="border").export("torchvision", INPUTS)
+    with pytest.raises(lila.ArgumentError, match="cannot be exported to 'tensorflow'; choose one of 'torch'"):
+        family.export("tensorflow", INPUTS)
+    record = json.loads(json.dumps(family.export_json(INPUTS)))
+    assert record["ranges"] == pytest.approx(RANGES)
     assert record["generators"]["rotation"] == [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
     assert record["affine"]["translate"] == [pytest.approx(0.25 / 2), pytest.approx(0.125 * 16 / 24)]
 
 
-def test_a_run_without_an_affine_augmentation_cannot_be_exported() -> None:
+def test_generators_of_ones_own_are_exported_to_torch_alone() -> None:
+    squeeze = lila.Generator("squeeze", [[1, 0, 0], [0, -1, 0], [0, 0, 0]])
+    family = lila.LieImages([squeeze], init=0.4, padding="border")
+    assert list(family.exporters()) == ["torch"]
+    noise = torch.tensor([[0.7]])
+    moved = defined(family.export("torch", INPUTS))(picture()[None], noise)
+    torch.testing.assert_close(moved, family(picture()[None], noise[:, None])[:, 0].detach(), rtol=0, atol=1e-4)
+    assert family.export_json(INPUTS)["generators"]["squeeze"][1] == [0, -1, 0]
+
+
+def test_a_composition_of_one_part_is_exported_as_the_part_and_of_several_as_json() -> None:
+    turn = lila.Affine2d(["rotation"], init=0.3, padding="reflection")
+    assert lila.Compose(turn).export("kornia", INPUTS) == turn.export("kornia", INPUTS)
+    both = lila.Compose(turn, lila.Affine2d(["shear"], init=0.2))
+    with pytest.raises(lila.ArgumentError, match="Compose has no code for other libraries"):
+        both.export("kornia", INPUTS)
+    assert [part["ranges"].keys() for part in both.export_json(INPUTS)["parts"]] == [{"rotation"}, {"shear"}]
+
+
+def test_what_has_no_ranges_or_no_code_cannot_be_exported() -> None:
     data = torch.rand(6, 2), torch.tensor([0, 1, 0, 1, 0, 1])
     run = lila.fit(torch.nn.Linear(2, 2), data, method="non-invariant", epochs=1, progress="silent")
-    with pytest.raises(lila.ArgumentError, match="Only affine"):
-        run_parameters(run, (0.0,), (1.0,))
+    with pytest.raises(lila.ArgumentError, match="has no ranges, so there is nothing to export"):
+        run.model.augmentation.export("torch", InputFormat((2,)))
+    with pytest.raises(lila.ArgumentError, match="Rotation2d has no code for other libraries"):
+        lila.Rotation2d(init=0.3).export("torch", InputFormat((2,)))
+    assert lila.Rotation2d(init=0.3).export_json(InputFormat((2,)))["readable_ranges"] == {"rotation": "±17.2°"}

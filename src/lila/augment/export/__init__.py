@@ -1,0 +1,1 @@
+"""Learned affine augmentations in the terms of other libraries, as parameters and as code."""

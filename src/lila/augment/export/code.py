@@ -1,0 +1,114 @@
+"""Learned augmentations as code to paste, and as plain data.
+
+`torch` is the learned distribution itself. The other libraries use a product of maps, as `parameters` explains.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from math import sqrt
+from string import Template
+from typing import Any
+
+from lila.augment.base import InputFormat
+from lila.augment.export.parameters import AffineParameters
+from lila.augment.warp import Padding
+from lila.errors import ArgumentError
+
+LIBRARIES = ("torchvision", "kornia", "albumentations")
+"""The libraries whose affine augmentations can be written; each has a template in `templates/`."""
+
+_DIGITS = 4
+_CV2_BORDERS = {
+    Padding.ZEROS: "BORDER_CONSTANT",
+    Padding.BORDER: "BORDER_REPLICATE",
+    Padding.REFLECTION: "BORDER_REFLECT",
+}
+
+
+def lie_code(
+    generators: Mapping[str, Sequence[Sequence[float]]],
+    ranges: Mapping[str, float],
+    padding: Padding,
+    inputs: InputFormat,
+) -> str:
+    """Write a Lie-group augmentation of images as Python source that uses PyTorch alone.
+
+    Args:
+        generators: 3 x 3 matrices by name.
+        ranges: the learned ranges by name.
+        padding: what lies outside the image.
+        inputs: the images that are transformed.
+    """
+    return _filled(
+        "torch",
+        ranges=[float(f"{ranges[name]:.6g}") for name in generators],
+        generators="".join(f"    {matrix},  # {name}\n" for name, matrix in generators.items()),
+        padding=padding.value,
+        mean=_rounded(inputs.mean),
+        std=_rounded(inputs.std),
+    )
+
+
+def affine_code(library: str, affine: AffineParameters) -> str:
+    """Write an affine augmentation as Python source for one of `LIBRARIES`."""
+    if library == "torchvision" and affine.padding is not Padding.ZEROS:
+        raise ArgumentError(
+            f"torchvision's RandomAffine has no padding {affine.padding.value!r}, which this augmentation uses. Export "
+            "to kornia, albumentations or torch."
+        )
+    return _filled(
+        library,
+        degrees=_rounded(affine.degrees),
+        translate=_rounded(affine.translate),
+        translate_x=_rounded(affine.translate[0]),
+        translate_y=_rounded(affine.translate[1]),
+        scale=_common_scale(affine),
+        scales=_rounded(affine.scale_x + affine.scale_y),
+        scale_x=_rounded(affine.scale_x),
+        scale_y=_rounded(affine.scale_y),
+        shear=_rounded(affine.shear),
+        padding=affine.padding.value,
+        border=_CV2_BORDERS[affine.padding],
+        mean=_rounded(affine.mean),
+        std=_rounded(affine.std),
+    )
+
+
+def affine_json(affine: AffineParameters) -> dict[str, Any]:
+    """Return the parameters of an affine augmentation as plain data, also by library in its own terms."""
+    common = {
+        "degrees": _rounded(affine.degrees),
+        "translate": _rounded(affine.translate),
+        "shear": _rounded(affine.shear),
+    }
+    return {
+        "affine": asdict(affine),
+        "torchvision": common | {"scale": _common_scale(affine)},
+        "kornia": common | {"scale": _rounded(affine.scale_x + affine.scale_y)},
+        "albumentations": {
+            "rotate": _interval(affine.degrees),
+            "translate_percent": {"x": _interval(affine.translate[0]), "y": _interval(affine.translate[1])},
+            "scale": {"x": _rounded(affine.scale_x), "y": _rounded(affine.scale_y)},
+            "shear": {"x": _interval(affine.shear), "y": (0.0, 0.0)},
+        },
+    }
+
+
+def _filled(template: str, **values: Any) -> str:
+    """Return a template with its values filled in."""
+    text = files("lila.augment.export").joinpath("templates", f"{template}.txt").read_text(encoding="utf-8")
+    return Template(text).substitute(values)
+
+
+def _common_scale(affine: AffineParameters) -> float | tuple[float, ...]:
+    """Return one interval of scale factors for both axes: the mean of their logarithms."""
+    return _rounded(tuple(sqrt(x * y) for x, y in zip(affine.scale_x, affine.scale_y, strict=True)))
+
+
+def _rounded(value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    return tuple(round(part, _DIGITS) for part in value) if isinstance(value, tuple) else round(value, _DIGITS)
+
+
+def _interval(value: float) -> tuple[float, float]:
+    return -round(value, _DIGITS), round(value, _DIGITS)

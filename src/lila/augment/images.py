@@ -1,0 +1,80 @@
+"""Lie groups of the plane that warp images."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lila._util.choices import choose
+from lila.augment.base import Exporter, InputFormat, Shape
+from lila.augment.exponential import affine_exp
+from lila.augment.export.code import lie_code
+from lila.augment.lie import Generator, LieFamily
+from lila.augment.parameterisation import Parameterisation
+from lila.augment.warp import Padding, warp
+from lila.errors import ArgumentError, DataError
+
+
+class LieImages(LieFamily):
+    """Images warped by a Lie group of the plane: x'(p) = x(exp(sum_i eps_i r_i G_i)^-1 p), resampled bilinearly.
+
+    Args:
+        generators: 3 x 3 matrices in homogeneous coordinates; see `lila.augment.warp` for the origin and the unit.
+        padding: what lies outside the image: "zeros", "border" or "reflection".
+        init: the range from which each generator starts.
+        parameterisation: how a range is written as eta.
+    """
+
+    def __init__(
+        self,
+        generators: Sequence[Generator],
+        padding: str | Padding = "zeros",
+        init: float | Sequence[float] | None = None,
+        parameterisation: str | Parameterisation = "identity",
+    ) -> None:
+        super().__init__(generators, init, parameterisation)
+        if self.generators.shape[-1] != 3 or self.generators[:, 2].any():
+            raise ArgumentError(
+                "Generators that act on images are 3 x 3 with a last row of zeros (affine maps in homogeneous "
+                f"coordinates), but these are {self.generators.tolist()}."
+            )
+        self.padding = choose(Padding, padding, "padding")
+
+    def check_shape(self, shape: Shape) -> None:
+        if len(shape) != 3:
+            raise DataError(
+                f"{type(self).__name__} transforms images of shape (channels, height, width), but its inputs have "
+                f"shape {shape}. Grey images need a channel dimension: x.unsqueeze(1)."
+            )
+
+    def elements(self, noise: Tensor) -> Tensor:
+        return affine_exp(self.algebra(noise))
+
+    def forward(self, x: Tensor, noise: Tensor) -> Tensor:
+        self.check_shape(tuple(x.shape[1:]))
+        self.check_noise(x, noise)
+        return warp(x, self.elements(-noise), self.padding)
+
+    @torch.no_grad()
+    def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor:
+        """Return T p for every point p, where T = exp(sum_i eps_i r_i G_i) takes what the image shows at p."""
+        T = self.elements(noise.to(self.eta)[None, None])[0, 0].to(points)
+        half = max(shape[-2:]) / 2  # the unit of the generators, in pixels
+        return ((points / half) @ T[:2, :2].mT + T[:2, 2]) * half
+
+    def exporters(self) -> Mapping[str, Exporter]:
+        return {"torch": partial(lie_code, self.matrices(), dict(self.ranges), self.padding)}
+
+    def export_json(self, inputs: InputFormat) -> dict[str, Any]:
+        return super().export_json(inputs) | {
+            "distribution": "x'(p) = x(exp(sum_i eps_i range_i G_i)^-1 p), eps_i independent and uniform on [-1, 1]",
+            "coordinates": "origin at the image's centre, x right, y down, unit half the longer side",
+            "generators": self.matrices(),
+            "padding": self.padding.value,
+        }
+
+    def matrices(self) -> dict[str, list[list[float]]]:
+        """Return the generators' matrices by name."""
+        return dict(zip(self.names, self.generators.tolist(), strict=True))
