@@ -27,7 +27,18 @@ def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, tra
 def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["--generators", "rotation,shear", "--padding", "border", "--init", "0.1", "--method", "augerino"]
-    arguments += ["--model", "mlp", "--seed", "3", "--subset", "12", "--gradient-subset", "5", "--transform", "scaled"]
+    arguments += [
+        "--model",
+        "mlp",
+        "--seed",
+        "3",
+        "--subset",
+        "12",
+        "--gradient-examples",
+        "5",
+        "--transform",
+        "scaled",
+    ]
     arguments += ["--passes", "probed"]
     done = lila("train", photos, "--json", "--out", out, *arguments, *QUICK)
     assert done.returncode == 0, done.stderr
@@ -35,7 +46,7 @@ def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, phot
     assert list(record["ranges"]) == ["rotation", "shear"]
     assert set(record["test"]) == {"accuracy", "log_likelihood", "calibration_error", "brier"}
     settings = json.loads((out / "settings.json").read_text())
-    assert (settings["method"], settings["seed"], settings["subset"]) == ("augerino", 3, 5)
+    assert (settings["method"], settings["seed"], settings["gradient_examples"]) == ("augerino", 3, 5)
     task = json.loads((out / "task.json").read_text())
     assert (task["recipe"]["subset"], task["recipe"]["seed"], task["recipe"]["transform"]) == (12, 3, "scaled")
 
@@ -137,7 +148,7 @@ def test_the_papers_preset_takes_fewer_examples_than_it_asks_for(lila: Lila, pho
     arguments = ["--preset", "paper", "--model", "mlp", "--generators", "rotation, shear", "--init", "0.1,0.2"]
     done = lila("train", photos, *arguments, "--out", tmp_path / "run", *QUICK)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "settings.json").read_text())["subset"] is None
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["gradient_examples"] is None
     task = json.loads((tmp_path / "run" / "task.json").read_text())
     assert task["augmentation"]["generators"] == ["rotation", "shear"]
     assert task["augmentation"]["init"] == [0.1, 0.2]

@@ -257,7 +257,7 @@ def test_standard_augmentation_goes_with_every_likelihood(likelihood: str) -> No
         ({"hyper_every": 1000}, "after every 1000 batches, of 12 in all .* nothing would be learned"),
         ({"hyper_every": 3, "burn_in": 3}, "after every 3 batches, of 12 in all and 9 before"),
         ({"samples": 3, "weight_samples": 4}, "weight_samples is 4 and samples 3"),
-        ({"subset": 5}, "hyper_batch says how many"),
+        ({"gradient_examples": 5}, "hyper_batch says how many"),
         ({"averages": "unbiased"}, "noise='independent'"),
     ],
 )

@@ -32,13 +32,14 @@ from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
 from lila.training.checkpoint import CHECKPOINT, read_settings
+from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
 from lila.training.fit import fit, resume
 from lila.training.methods import MethodName
 from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
 from lila.training.run import Run
 from lila.training.runs import RunTask, read_task
-from lila.training.settings import AveragesName, FinalName, OptimiserName, PassesName, Settings
+from lila.training.settings import Settings
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -55,6 +56,7 @@ CHOICES: dict[str, Any] = {
     "passes": PassesName,
     "noise": NoiseName,
     "averages": AveragesName,
+    "precision_steps": PrecisionSteps,
     "final_evidence": FinalName,
     "transform": VersionName,
     "scaling": ScalingName,
@@ -90,10 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parameterisation", choices=[p.value for p in ParameterisationName], default="identity", help="[identity]"
     )
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
-    add_settings(settings, Settings, CHOICES, leave_out={"subset"})
-    settings.add_argument(
-        "--gradient-subset", type=int, metavar="N", help="examples per gradient of the evidence [all, or by preset]"
-    )
+    add_settings(settings, Settings, CHOICES, leave_out=set())
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -193,11 +192,8 @@ def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
 def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int) -> Settings:
     """The settings: those given, else the preset's, else the defaults."""
     changes = given(arguments, Settings)
-    changes.pop("subset", None)  # that of the data
-    if arguments.gradient_subset is not None:
-        changes["subset"] = arguments.gradient_subset
-    elif preset.settings.get("subset", 0) >= examples:
-        changes["subset"] = None
+    if preset.settings.get("gradient_examples", 0) >= examples:
+        changes.setdefault("gradient_examples", None)  # the preset asks for more examples than there are
     return Settings.from_dict(asdict(Settings()) | preset.settings | changes)
 
 

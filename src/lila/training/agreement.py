@@ -8,14 +8,14 @@ import torch
 
 from lila._util.ranks import Ranks
 from lila.data.examples import Data, Examples
-from lila.training.settings import Resolved
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
 _COMPARED = 16  # examples by which they find out if they have the same data
 _OWN = ("microbatch", "memory")  # what depends on the machine
 
 
-def agreed(state: State, settings: Resolved, data: Data) -> Ranks:
+def agreed(state: State, settings: ResolvedSettings, data: Data) -> Ranks:
     """The processes of the run, all with the first one's state.
 
     Raises:
@@ -30,7 +30,7 @@ def agreed(state: State, settings: Resolved, data: Data) -> Ranks:
     return ranks
 
 
-def started_with(state: State, settings: Resolved, data: Data) -> dict[str, Any]:
+def started_with(state: State, settings: ResolvedSettings, data: Data) -> dict[str, Any]:
     """What must be the same in all processes of a run, by name; of the data, its length and a few of its examples."""
     examples = Examples(data)
     some = torch.linspace(0, len(examples) - 1, min(len(examples), _COMPARED)).long()

@@ -17,15 +17,16 @@ from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
 from lila.laplace.evidence import Evidence
 from lila.laplace.passes import pull_back
-from lila.training.methods import By
-from lila.training.settings import PassesName, Resolved
+from lila.training.choices import PassesName
+from lila.training.methods import LearnedBy
+from lila.training.settings import ResolvedSettings
 
 _SMALL, _LESS_SMALL = 1, 3
 _SHARE = 0.5  # of the free memory, if the user names no budget
 _MOST_ON_CPU = 128 * 31  # views of a step of the weights: larger parts only leave the caches
 
 
-def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int:
+def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings) -> int:
     """The number of examples whose graph fits into the budget.
 
     Args:
@@ -48,7 +49,7 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
         )
     most = ceil(_MOST_ON_CPU / settings.weight_samples)
     of_step = settings.batch_size if device.type == "cuda" else min(settings.batch_size, most)
-    wanted = ceil(of_step / settings.step_to_pass)
+    wanted = ceil(of_step / settings.microbatch_ratio)
     if settings.passes == PassesName.RUNNING:
         wanted = max(wanted, min(settings.hyper_batch, settings.batch_size))
     count = min(fits, wanted)
@@ -57,9 +58,9 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
     return count
 
 
-def measure(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
+def measure(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
     """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    in_step = max(min(int(settings.step_to_pass * count), max(settings.batch_size, count)), 1)
+    in_step = max(min(int(settings.microbatch_ratio * count), max(settings.batch_size, count)), 1)
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 
@@ -73,8 +74,8 @@ def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     return allocation.peak
 
 
-def _of_step(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
-    eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
+def _of_step(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
+    eta_by_loss = settings.procedure.eta is LearnedBy.LOSS  # a step then goes back through the transformations
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     model = evidence.model.with_samples(settings.weight_samples)
     module = model if eta_by_loss else model.net

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lila._util.files import replaced
 from lila.errors import LilaError
-from lila.training.settings import Resolved
+from lila.training.settings import ResolvedSettings
 
 FORMAT = "lila-checkpoint-1"
 SETTINGS, MODEL, RESULT = "settings.json", "model.json", "result.json"
@@ -44,14 +44,14 @@ def read_json(path: Path) -> Any:
         raise CheckpointError(f"{path} is damaged and cannot be read: {error}") from error
 
 
-def read_settings(folder: Path) -> Resolved:
+def read_settings(folder: Path) -> ResolvedSettings:
     """Read the settings of a run."""
     values = read_json(folder / SETTINGS)
     try:
         missing = [name for name in ("method", "epochs", "samples", "seed") if name not in values]
         if missing:
             raise ValueError(f"{missing[0]} is missing")
-        return Resolved.from_dict(values)
+        return ResolvedSettings.from_dict(values)
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{folder / SETTINGS} does not hold settings: {error}") from error
 

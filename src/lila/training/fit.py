@@ -31,13 +31,14 @@ from lila.model.prior import GaussianPrior
 from lila.training.agreement import agreed
 from lila.training.budget import choose_microbatch
 from lila.training.checkpoint import CHECKPOINT, read_checkpoint, read_settings, write_checkpoint
+from lila.training.choices import AveragesName, FinalName, PassesName
 from lila.training.hyper import HyperOptimiser
 from lila.training.interruption import saved_on_interruption
-from lila.training.methods import By
+from lila.training.methods import LearnedBy
 from lila.training.progress import ProgressName, telling
 from lila.training.run import Run, write_description
 from lila.training.scores import evaluate
-from lila.training.settings import AveragesName, FinalName, PassesName, Resolved, Settings
+from lila.training.settings import ResolvedSettings, Settings
 from lila.training.state import State
 from lila.training.steps import hyper_step, hyperparameters, train_epoch
 
@@ -150,7 +151,7 @@ def _given_back(*modules: nn.Module | None) -> Iterator[None]:
             parameter.requires_grad_(trainable)
 
 
-def _microbatch(state: State, settings: Resolved, data: Data, ranks: Ranks) -> int:
+def _microbatch(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> int:
     """The microbatch that was given, or the largest that fits into the memory of every process.
 
     It is chosen once and written down: a run that goes on elsewhere must not choose differently.
@@ -170,7 +171,7 @@ def _train(
     folder: Path | None,
     callbacks: tuple[Callback, ...],
     progress: ProgressName,
-    settings: Resolved,
+    settings: ResolvedSettings,
     ranks: Ranks,
 ) -> Run:
     """The loop: train the weights, step the hyperparameters, record, save. The first process writes and tells."""
@@ -204,7 +205,9 @@ def _train(
     return run
 
 
-def _evidence(state: State, settings: Resolved, data: Data, ranks: Ranks = ALONE, at_least: int = 1) -> Evidence:
+def _evidence(
+    state: State, settings: ResolvedSettings, data: Data, ranks: Ranks = ALONE, at_least: int = 1
+) -> Evidence:
     """The evidence as the settings say, with at least this many probes in its estimate."""
     assert settings.microbatch is not None, "chosen before training"
     probes, gradient_probes = settings.probe_counts(len(Examples(data)))
@@ -218,16 +221,19 @@ def _evidence(state: State, settings: Resolved, data: Data, ranks: Ranks = ALONE
         probes,
         gradient_probes,
         settings.microbatch,
-        settings.how.layers,
-        settings.how.average,
+        settings.procedure.layers,
+        settings.procedure.average,
         ranks,
         unbiased=settings.averages == AveragesName.UNBIASED,
     )
 
 
-def _hyper_optimiser(state: State, settings: Resolved, data: Data, ranks: Ranks) -> HyperOptimiser | None:
+def _hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> HyperOptimiser | None:
     """What learns by the evidence while the weights are trained, if the settings ask for that."""
-    learned = [By.EVIDENCE in (settings.how.eta, settings.how.prior), settings.passes == PassesName.RUNNING]
+    learned = [
+        LearnedBy.EVIDENCE in (settings.procedure.eta, settings.procedure.prior),
+        settings.passes == PassesName.RUNNING,
+    ]
     if not all(learned):
         return None
     examples = Examples(data, next(state.model.parameters()).device)
@@ -244,13 +250,13 @@ def _hyper_optimiser(state: State, settings: Resolved, data: Data, ranks: Ranks)
         eta_lr=settings.eta_lr,
         eta_lr_end=settings.eta_lr_end,
         hyper_lr=settings.hyper_lr,
-        learn_ranges=settings.how.eta is By.EVIDENCE,
-        learn_prior=settings.how.prior is By.EVIDENCE,
+        learn_ranges=settings.procedure.eta is LearnedBy.EVIDENCE,
+        learn_prior=settings.procedure.prior is LearnedBy.EVIDENCE,
         seed=settings.seed,
     )
 
 
-def _final_evidence(state: State, settings: Resolved, data: Data, ranks: Ranks) -> Estimate:
+def _final_evidence(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> Estimate:
     """The evidence of the finished run: by passes over all examples, or at a small part of the cost of the run."""
     draw, examples = Draw(settings.seed, 2 * settings.epochs), len(Examples(data))
     evidence = _evidence(state, settings, data, ranks, at_least=_FINAL_PROBES)
@@ -266,7 +272,13 @@ def _final_evidence(state: State, settings: Resolved, data: Data, ranks: Ranks) 
 
 
 def _epoch(
-    state: State, examples: Examples, evidence: Evidence, data: Data, settings: Resolved, epoch: int, ranks: Ranks
+    state: State,
+    examples: Examples,
+    evidence: Evidence,
+    data: Data,
+    settings: ResolvedSettings,
+    epoch: int,
+    ranks: Ranks,
 ) -> dict[str, Any]:
     """One epoch of the weights with its hyper-steps, those in it or the one after it; returns their record."""
     state.set_learning_rates(settings, epoch / max(settings.epochs - 1, 1))
@@ -294,13 +306,13 @@ def _epoch(
 
 
 def _new_state(
-    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: Resolved, data: Data
+    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: ResolvedSettings, data: Data
 ) -> State:
-    how = settings.how
+    how = settings.procedure
     plain = augmentation is None or not how.invariant
     like = next(net.parameters())
     chosen = Compose() if plain or augmentation is None else augmentation.to(like.device, like.dtype)
-    if how.eta is By.NOTHING and chosen.ranges and not any(chosen.ranges.values()):
+    if how.eta is LearnedBy.NOTHING and chosen.ranges and not any(chosen.ranges.values()):
         raise ArgumentError(
             f"The method {settings.method!r} does not learn its ranges, and all of them are zero: give the "
             "augmentation ranges to start from, and to stay at (init=...)."

@@ -6,7 +6,7 @@ from enum import Enum, StrEnum
 from lila.laplace.passes import Average
 
 
-class By(Enum):
+class LearnedBy(Enum):
     """What a group of hyperparameters is learned by."""
 
     EVIDENCE = "evidence"
@@ -30,7 +30,7 @@ class MethodName(StrEnum):
 
 
 @dataclass(frozen=True)
-class Method:
+class Procedure:
     """How a method differs from the others.
 
     Attributes:
@@ -43,8 +43,8 @@ class Method:
         decays_weights: whether the prior precision is set to give the weight decay of the settings.
     """
 
-    eta: By
-    prior: By
+    eta: LearnedBy
+    prior: LearnedBy
     invariant: bool = True
     average: Average = Average.FUNCTION
     rewards_eta: bool = False
@@ -52,12 +52,12 @@ class Method:
     decays_weights: bool = False
 
 
-METHODS: dict[MethodName, Method] = {
-    MethodName.LILA: Method(eta=By.EVIDENCE, prior=By.EVIDENCE),
-    MethodName.NON_INVARIANT: Method(eta=By.NOTHING, prior=By.EVIDENCE, invariant=False),
-    MethodName.AUGERINO: Method(eta=By.LOSS, prior=By.NOTHING, rewards_eta=True, decays_weights=True),
-    MethodName.MAXIMUM_LIKELIHOOD: Method(eta=By.LOSS, prior=By.EVIDENCE),
-    MethodName.FIXED: Method(eta=By.NOTHING, prior=By.EVIDENCE),
-    MethodName.FIXED_LOSS: Method(eta=By.NOTHING, prior=By.EVIDENCE, average=Average.LOG_LIKELIHOOD),
-    MethodName.LAST_LAYER: Method(eta=By.EVIDENCE, prior=By.EVIDENCE, layers="last"),
+PROCEDURES: dict[MethodName, Procedure] = {
+    MethodName.LILA: Procedure(eta=LearnedBy.EVIDENCE, prior=LearnedBy.EVIDENCE),
+    MethodName.NON_INVARIANT: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE, invariant=False),
+    MethodName.AUGERINO: Procedure(eta=LearnedBy.LOSS, prior=LearnedBy.NOTHING, rewards_eta=True, decays_weights=True),
+    MethodName.MAXIMUM_LIKELIHOOD: Procedure(eta=LearnedBy.LOSS, prior=LearnedBy.EVIDENCE),
+    MethodName.FIXED: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE),
+    MethodName.FIXED_LOSS: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE, average=Average.LOG_LIKELIHOOD),
+    MethodName.LAST_LAYER: Procedure(eta=LearnedBy.EVIDENCE, prior=LearnedBy.EVIDENCE, layers="last"),
 }

@@ -42,7 +42,7 @@ _CIFAR: dict[str, Any] = _PAPER | {
     "lr_end": 1e-6,
     "eta_lr": 0.005,
     "eta_lr_end": 0.005,
-    "subset": 5000,
+    "gradient_examples": 5000,
 }
 
 PRESETS: dict[tuple[PresetName, bool], Preset] = {

@@ -28,7 +28,7 @@ from lila.training.checkpoint import (
     write_checkpoint,
     write_json,
 )
-from lila.training.settings import Resolved
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
 M = TypeVar("M", bound=nn.Module)
@@ -51,7 +51,7 @@ class Run:
         shape: of one input.
     """
 
-    settings: Resolved
+    settings: ResolvedSettings
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
@@ -91,7 +91,7 @@ class Run:
                 "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
                 f"evidence = lila.Evidence(run.model, run.likelihood, run.prior, {self.settings.structure!r}, "
-                f"{self.settings.curvature!r}, layers={self.settings.how.layers!r})."
+                f"{self.settings.curvature!r}, layers={self.settings.procedure.layers!r})."
             )
         return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 
@@ -118,7 +118,7 @@ def bar(share: float) -> str:
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
 
 
-def write_description(folder: Path, settings: Resolved, model: InvariantModel, likelihood: Likelihood) -> None:
+def write_description(folder: Path, settings: ResolvedSettings, model: InvariantModel, likelihood: Likelihood) -> None:
     """Write the settings and the architecture of a run."""
     write_json(folder / SETTINGS, asdict(settings))
     modules = {"net": model.net, "augmentation": model.augmentation, "likelihood": likelihood}

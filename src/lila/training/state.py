@@ -17,9 +17,10 @@ from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 from lila.training.checkpoint import CheckpointError
+from lila.training.choices import OptimiserName
 from lila.training.hyper import HyperOptimiser
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
-from lila.training.settings import OptimiserName, Resolved
+from lila.training.settings import ResolvedSettings
 
 
 @dataclass
@@ -47,7 +48,9 @@ class State:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def fresh(cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: Resolved) -> "State":
+    def fresh(
+        cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: ResolvedSettings
+    ) -> "State":
         """The state before the first epoch."""
         weights = [p for p in model.net.parameters() if p.requires_grad]
         optimisers: dict[str, torch.optim.Optimizer] = {
@@ -62,7 +65,7 @@ class State:
                 optimisers[name] = torch.optim.Adam(trainable, lr=settings.eta_lr)
         return cls(model, likelihood, prior, optimisers, model.with_samples(settings.weight_samples))
 
-    def set_learning_rates(self, settings: Resolved, progress: float) -> None:
+    def set_learning_rates(self, settings: ResolvedSettings, progress: float) -> None:
         """The learning rates at a share of the run: cosine decay for the weights and eta, constant for the rest."""
         rates = {
             "weights": cosine(settings.lr, settings.lr_end, progress),

@@ -15,16 +15,17 @@ from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence
 from lila.laplace.passes import log_likelihoods
 from lila.model.likelihood import Categorical
-from lila.training.methods import By
+from lila.training.choices import PrecisionSteps
+from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
-from lila.training.settings import PrecisionSteps, Resolved
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
 _NO_EXAMPLES = Batch(torch.zeros(0, dtype=torch.long), torch.zeros(0), torch.zeros(0))
 
 
 def train_epoch(
-    state: State, examples: Examples, settings: Resolved, draw: Draw, ranks: Ranks = ALONE
+    state: State, examples: Examples, settings: ResolvedSettings, draw: Draw, ranks: Ranks = ALONE
 ) -> dict[str, float]:
     """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
 
@@ -33,7 +34,7 @@ def train_epoch(
     """
     state.model.train()
     groups = ["weights"]
-    if settings.how.eta is By.LOSS and "eta" in state.optimisers:
+    if settings.procedure.eta is LearnedBy.LOSS and "eta" in state.optimisers:
         groups.append("eta")
     state.track(*groups)
     wholes = draw.permutation(len(examples)).split(settings.batch_size)
@@ -75,7 +76,7 @@ def _step_weights(
     batch: Batch,
     whole: int,
     examples: int,
-    settings: Resolved,
+    settings: ResolvedSettings,
     draw: Draw,
     ranks: Ranks,
 ) -> Tensor:
@@ -90,8 +91,10 @@ def _step_weights(
         optimiser.zero_grad()
     sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
     with ranks.together(sums.device):
-        for part in batch.split(settings.part):
-            outputs, each = log_likelihoods(state.weights_model, state.likelihood, part, draw, settings.how.average)
+        for part in batch.split(settings.weight_microbatch):
+            outputs, each = log_likelihoods(
+                state.weights_model, state.likelihood, part, draw, settings.procedure.average
+            )
             log_likelihood = each.sum()
             (-log_likelihood / whole).backward()
             sums[0] += log_likelihood.detach()
@@ -99,7 +102,7 @@ def _step_weights(
                 sums[1] += (outputs.argmax(1) == part.y).sum()
     sum_gradients(stepped, ranks)
     _add_prior_gradient(state, examples)
-    if settings.how.rewards_eta and "eta" in groups:
+    if settings.procedure.rewards_eta and "eta" in groups:
         eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
         (-settings.eta_reward * eta.norm()).backward()
     for optimiser in stepping:
@@ -119,21 +122,23 @@ def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
         parameter.grad = gradient if count else None
 
 
-def hyper_step(state: State, evidence: Evidence, data: Data, settings: Resolved, draw: Draw) -> Estimate | None:
+def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedSettings, draw: Draw) -> Estimate | None:
     """One gradient step on the evidence of whatever the method learns by it; None if that is nothing."""
-    by = {"eta": settings.how.eta, "hyper": settings.how.prior}
-    groups = [name for name in by if by[name] is By.EVIDENCE and name in state.optimisers]
+    by = {"eta": settings.procedure.eta, "hyper": settings.procedure.prior}
+    groups = [name for name in by if by[name] is LearnedBy.EVIDENCE and name in state.optimisers]
     if not groups:
         return None
     state.track(*groups)
     for name in groups:
         state.optimisers[name].zero_grad()
-    subset = settings.sampled(len(evidence.examples(data)))
+    subset = settings.examples_per_estimate(len(evidence.examples(data)))
     estimate = evidence.estimate(data, draw, subset, audit=False)
     if settings.precision_steps == PrecisionSteps.FIXED_POINT:
         evidence.move_prior_to_fixed_point_(estimate.curvature)
         state.prior.requires_grad_(False)  # it has arrived, and takes no gradient step
-    evidence.backward(data, estimate, min((n for n in (subset, settings.subset) if n is not None), default=None))
+    evidence.backward(
+        data, estimate, min((n for n in (subset, settings.gradient_examples) if n is not None), default=None)
+    )
     for name in groups:
         state.optimisers[name].step()
     state.model.augmentation.saturate_()

@@ -101,8 +101,8 @@ def test_the_command_names_everything_that_a_preset_would_choose(runs: list[Path
     all_images = replace(
         task, recipe=replace(task.recipe, subset=None, size=(8, 9)), data_dir="/my data", examples=(5000, 1)
     )
-    told = command(all_images, replace(run.settings, memory="4 GiB", passes="probed", subset=30))
-    for part in ("--subset 5000", "--gradient-subset 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
+    told = command(all_images, replace(run.settings, memory="4 GiB", passes="probed", gradient_examples=30))
+    for part in ("--subset 5000", "--gradient-examples 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
         assert part in told
     assert "None" not in told
 

@@ -49,8 +49,8 @@ class Training:
     def job(self) -> Job:
         """The job that trains it."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in _NOT_OF_THE_RESULT}
-        if self.subset is not None and (settings["subset"] or 0) >= self.subset:
-            settings["subset"] = None  # of a gradient, which cannot use more images than there are
+        if self.subset is not None and (settings["gradient_examples"] or 0) >= self.subset:
+            settings["gradient_examples"] = None  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
         augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}

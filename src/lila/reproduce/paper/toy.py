@@ -146,7 +146,7 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     ways = {name: arguments[name] for name in ("structure", "method")}
     start = Rotation2d(init=arguments.get("start", 0.0))
     run = fit(net, data, start, progress="silent", device=surroundings.device, microbatch=200, **settings, **ways)
-    average = run.settings.how.average
+    average = run.settings.procedure.average
     full = Evidence(run.model, run.likelihood, run.prior, "full", microbatch=200, average=average)
     estimate = full.estimate(data, Draw(seed, _FAR))
     posterior = Posterior(run.model.eval(), run.likelihood, run.prior, estimate.curvature)

@@ -11,7 +11,7 @@ from torch import Tensor
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
-from lila.training.methods import METHODS, By, MethodName
+from lila.training.methods import PROCEDURES, LearnedBy, MethodName
 from lila.training.run import Run, read_result
 from lila.training.runs import RunTask, open_run
 from lila.training.settings import Settings
@@ -19,9 +19,9 @@ from lila.training.settings import Settings
 _NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
 _IMAGES = 3
 _SENTENCES = {
-    By.EVIDENCE: "By the evidence, what leaves the label unchanged is {told}.",
-    By.LOSS: "The training loss ended with {told}; it is no measure of what leaves the label unchanged.",
-    By.NOTHING: "The network was trained with what it was given: {told}.",
+    LearnedBy.EVIDENCE: "By the evidence, what leaves the label unchanged is {told}.",
+    LearnedBy.LOSS: "The training loss ended with {told}; it is no measure of what leaves the label unchanged.",
+    LearnedBy.NOTHING: "The network was trained with what it was given: {told}.",
 }
 
 
@@ -70,7 +70,7 @@ class Sheet:
         noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
         told = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
-        return _SENTENCES[METHODS[MethodName(self.settings["method"])].eta].format(told=told + rest)
+        return _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(told=told + rest)
 
     def undone(self, images: Tensor) -> Tensor:
         """Inputs of the network as pictures in [0, 1]."""
@@ -103,7 +103,7 @@ def command(task: RunTask, settings: Settings) -> str:
     del recipe["source"], recipe["seed"]  # given, and that of the settings
     recipe["subset"] = task.examples[0]  # as a preset would choose another number
     options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe | task.augmentation
-    options |= {"gradient_subset" if name == "subset" else name: value for name, value in asdict(settings).items()}
+    options |= asdict(settings)
     given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
     return " ".join(["lila train", quote(task.recipe.source), *given])
 
