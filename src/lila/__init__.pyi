@@ -5,7 +5,7 @@ from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LieP
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, register_rule
 from .data.task import Recipe, Task, load_data
-from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
+from .errors import ArgumentError, CheckpointError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
 from .integrations.tensorboard import TensorBoard
 from .laplace.evidence import Estimate, Evidence
 from .laplace.posterior import Posterior
@@ -14,8 +14,8 @@ from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.prior import GaussianPrior
 from .networks import make_model
-from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
+from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
 from .training.run import Run, load
 from .training.scores import class_scores
@@ -33,6 +33,7 @@ __all__ = [
     "Compose",
     "DataError",
     "Draw",
+    "EpochRecord",
     "Estimate",
     "Evidence",
     "Gaussian",
@@ -66,4 +67,5 @@ __all__ = [
     "make_model",
     "register_rule",
     "resume",
+    "scalars",
 ]

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import add_own_model_option, takes_folder, takes_path
 
 EXAMPLES = """examples:
   lila export runs/digits --to torchvision
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets = [target.value for target in TargetName]
     parser.add_argument("--to", choices=targets, default="torchvision", help="library to write code for [torchvision]")
     takes_path(parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file, not to standard output"))
+    add_own_model_option(parser)
     parser.add_argument("--json", action="store_true", help="the parameters as JSON instead of code")
 
 
@@ -33,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     from lila._util.files import replaced
     from lila.results.export import export_code, export_json
     from lila.results.export.parameters import run_parameters
-    from lila.training.runs import open_run
+    from lila.training.tasks import open_run
 
-    opened, task = open_run(arguments.run)
+    opened, task = open_run(arguments.run, arguments.model)
     channels = opened.shape[0]
     mean, std = ((0.0,) * channels, (1.0,) * channels) if task is None else (task.scaling.mean, task.scaling.std)
     affine, ranges = run_parameters(opened, mean, std), dict(opened.ranges)

@@ -9,7 +9,6 @@ settings for this kind of image, with a pass over all images after each epoch.
 
 import argparse
 import json
-import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,15 +30,15 @@ from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
-from lila.training.checkpoint import CHECKPOINT, read_settings
+from lila.training.checkpoint import CHECKPOINT
 from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
-from lila.training.fit import fit, resume
+from lila.training.description import AugmentationDescription, TaskDescription, read_description
+from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
 from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
-from lila.training.run import Run
-from lila.training.runs import RunTask, read_task
 from lila.training.settings import Settings
+from lila.training.tasks import discard_unfinished, train_task
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -99,21 +98,24 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
     keep_heap()
     with processes(arguments) as (ranks, where):
-        task, preset = make_task(arguments)
-        settings = given_settings(arguments, preset, task.examples[0])
-        run_task = describe_run(arguments, task, preset, settings)
-        folder = arguments.out or default_folder(run_task, settings)
-        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, run_task, settings)):
+        data, preset = make_data(arguments)
+        settings = given_settings(arguments, preset, data.examples[0])
+        task = describe_task(arguments, data, preset)
+        folder = arguments.out or default_folder(task, settings)
+        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, task, settings)):
             raise ArgumentError(
                 f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another "
                 "--out."
             )
         is_new = not folder.exists()
+        progress = "silent" if arguments.json else arguments.progress
         try:
-            made = train(arguments, task, run_task, settings, folder, where, ranks.first)
+            made = train_task(task, data, settings, folder, own_model=arguments.model, progress=progress, device=where)
+        except FolderInUseError:
+            raise
         except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
-            if is_new and ranks.first and not (folder / CHECKPOINT).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            if is_new and ranks.first:
+                discard_unfinished(folder)
             raise
     if ranks.first:
         print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
@@ -121,76 +123,45 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def make_task(arguments: argparse.Namespace) -> tuple[Task, Preset]:
-    """The data made ready, and the preset for its kind of images."""
+def make_data(arguments: argparse.Namespace) -> tuple[Task, Preset]:
+    """Make the data ready, and choose the preset for its kind of images."""
     recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
     data = read_source(recipe, arguments.data_dir)
     preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
     return prepare(data, recipe, workers=arguments.workers), preset
 
 
-def describe_run(arguments: argparse.Namespace, task: Task, preset: Preset, settings: Settings) -> RunTask:
-    """What the run is made from."""
+def describe_task(arguments: argparse.Namespace, data: Task, preset: Preset) -> TaskDescription:
+    """Describe what the run is made from."""
     augmentation = {
         "generators": arguments.generators and [name.strip() for name in arguments.generators.split(",")],
         "padding": arguments.padding,
         "init": arguments.init,
         "parameterisation": arguments.parameterisation,
     }
-    return RunTask(
-        task.recipe,
-        None if arguments.data_dir is None else str(arguments.data_dir.resolve()),
-        arguments.model or preset.model,
-        augmentation,
-        settings.seed,
-        task.shape,
-        task.classes,
-        task.scaling,
-        task.examples,
-    )
+    described = AugmentationDescription("Affine2d", augmentation)
+    return TaskDescription.of(data, arguments.model or preset.model, described, arguments.data_dir)
 
 
-def train(
-    arguments: argparse.Namespace,
-    task: Task,
-    run_task: RunTask,
-    settings: Settings,
-    folder: Path,
-    where: str,
-    writes: bool,
-) -> Run:
-    """Train the network of a run in its folder, or go on with it if torchrun has started this anew."""
-    network, augmentation = run_task.network(), run_task.made_augmentation()
-    common: dict[str, Any] = {
-        "test": task.test,
-        "progress": "silent" if arguments.json else arguments.progress,
-        "device": where,
-    }
-    if (folder / CHECKPOINT).exists():
-        return resume(folder, network, task.train, augmentation, **common)
-    if writes:
-        run_task.write(folder)
-    return fit(network, task.train, augmentation, folder=folder, settings=settings, **common)
-
-
-def is_same_run(folder: Path, run_task: RunTask, settings: Settings) -> bool:
-    """Whether the run in a folder is the one that this command began before it was started anew."""
-    before = replace(read_settings(folder), microbatch=settings.microbatch, memory=settings.memory)
-    return before == settings.resolved(run_task.examples[0]) and read_task(folder) == run_task
+def is_same_run(folder: Path, task: TaskDescription, settings: Settings) -> bool:
+    """Return whether the run in a folder is the one that this command began before it was started anew."""
+    description = read_description(folder)
+    before = replace(description.settings, microbatch=settings.microbatch, memory=settings.memory)
+    return before == settings.resolved(task.examples[0]) and description.task == task
 
 
 def source(text: str) -> str:
-    """A name as it is, a path made absolute, so that a run finds its data from any folder."""
+    """Return a name as it is and a path made absolute, so that a run finds its data from any folder."""
     return text if text in (DIGITS, *KNOWN) or not Path(text).exists() else str(Path(text).resolve())
 
 
 def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The recipe's fields that were given."""
+    """Return the fields of the recipe that were given."""
     return {name: value for name, value in given(arguments, Recipe).items() if value is not None}
 
 
 def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int) -> Settings:
-    """The settings: those given, else the preset's, else the defaults."""
+    """Return the settings that were given, else those of the preset, else the defaults."""
     changes = given(arguments, Settings)
     if preset.settings.get("gradient_examples", 0) >= examples:
         changes.setdefault("gradient_examples", None)  # the preset asks for more examples than there are
@@ -198,7 +169,7 @@ def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int)
 
 
 def read_numbers(text: str) -> float | list[float]:
-    """One number, or several with commas between them."""
+    """Read one number, or several with commas between them."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -206,14 +177,14 @@ def read_numbers(text: str) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def default_folder(task: RunTask, settings: Settings) -> Path:
-    """A folder named after what is run."""
+def default_folder(task: TaskDescription, settings: Settings) -> Path:
+    """Return a folder that is named after the data, the network and the method."""
     name = Path(task.recipe.source).name.partition(".")[0]
     parts = [name, task.recipe.transform, task.model.replace(":", "."), settings.method, f"seed{settings.seed}"]
     return Path("runs") / "-".join(part for part in parts if part != "original")
 
 
 def note(arguments: argparse.Namespace, text: str) -> None:
-    """Tell a person something, on standard error so that it is never part of a result."""
+    """Print a remark to standard error, so that it is never part of a result."""
     if not arguments.json and arguments.progress != "silent":
         print(text, file=sys.stderr)

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila.errors import ArgumentError
+from lila.errors import ArgumentError, CheckpointError, NumericalError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
-from lila.training.checkpoint import CheckpointError
 from lila.training.choices import OptimiserName
+from lila.training.history import EpochRecord
 from lila.training.hyper import HyperOptimiser
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 from lila.training.settings import ResolvedSettings
@@ -45,7 +45,7 @@ class State:
     weights_model: InvariantModel
     hyper: HyperOptimiser | None = None
     epoch: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[EpochRecord] = field(default_factory=list)
 
     @classmethod
     def fresh(
@@ -83,6 +83,23 @@ class State:
                 for parameter in optimised(optimiser):
                     parameter.requires_grad_(name in groups)
 
+    def check_finite(self) -> None:
+        """Raise NumericalError if a weight or a hyperparameter is not finite."""
+        for name, tensor in self._of_modules():
+            if not tensor.isfinite().all():
+                raise NumericalError(f"{name!r} is not finite. Lower the learning rates, or compute in float64.")
+
+    @torch.no_grad()
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the present hyperparameters as an `EpochRecord` holds them."""
+        augmentation, likelihood = self.model.augmentation, self.likelihood
+        return {
+            "ranges": dict(augmentation.ranges),
+            "parameters": {name: p.flatten().tolist() for name, p in augmentation.named_parameters()},
+            "precisions": {name: float(delta.mean()) for name, delta in self.prior.by_group().items()},
+            "likelihood": {name: p.flatten().tolist() for name, p in likelihood.named_parameters()},
+        }
+
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the state by name, not copied."""
         named = {name: tensor.detach() for name, tensor in self._of_modules()}
@@ -94,7 +111,7 @@ class State:
 
     @torch.no_grad()
     def load_tensors(self, tensors: Mapping[str, Tensor], path: Path) -> None:
-        """Put tensors back that came from `tensors`; checks all before it changes any.
+        """Put back what `tensors` returned; check all of it before any of it changes the state.
 
         Args:
             tensors: by name.
@@ -109,6 +126,8 @@ class State:
                     f"{name!r} has shape {tuple(tensors[name].shape)} in {path} but {tuple(tensor.shape)} here: it "
                     "belongs to another network or augmentation."
                 )
+            if not tensors[name].isfinite().all():
+                raise CheckpointError(f"{path} is damaged: {name!r} holds NaN or infinite values.")
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
         for name, optimiser in self.optimisers.items():

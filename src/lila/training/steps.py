@@ -1,9 +1,9 @@
 """The two steps of Algorithm 1: an epoch of the weights, and a step of the hyperparameters on the evidence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,13 +24,27 @@ from lila.training.state import State
 _NO_EXAMPLES = Batch(torch.zeros(0, dtype=torch.long), torch.zeros(0), torch.zeros(0))
 
 
+@dataclass(frozen=True)
+class TrainedEpoch:
+    """What an epoch of the weights gives.
+
+    Attributes:
+        loss: the mean negative log-likelihood of the examples.
+        accuracy: the share of examples that were classified correctly; None if the targets are no classes.
+        hyper_seconds: the time of the hyper-steps between the steps of the weights.
+    """
+
+    loss: float
+    accuracy: float | None
+    hyper_seconds: float
+
+
 def train_epoch(
     state: State, examples: Examples, settings: ResolvedSettings, draw: Draw, ranks: Ranks = ALONE
-) -> dict[str, float]:
-    """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
+) -> TrainedEpoch:
+    """Train the weights in one pass over the data, in a random order.
 
-    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch; the seconds that
-    these took are returned too.
+    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch.
     """
     state.model.train()
     groups = ["weights"]
@@ -41,7 +55,7 @@ def train_epoch(
     shares = [ranks.share(whole) for whole in wholes]
     batches = examples.parts(shares)
     device = next(state.model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of log-likelihoods, and of what was right
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of log-likelihoods, and of correct predictions
     seconds = 0.0
     for number, (whole, share) in enumerate(zip(wholes, shares, strict=True)):
         if state.hyper is not None:
@@ -50,7 +64,7 @@ def train_epoch(
         sums += _step_weights(state, groups, batch, len(whole), len(examples), settings, draw, ranks)
         if state.hyper is not None:
             started = perf_counter()
-            if state.hyper.due:  # what is wrong with the weights is not to be blamed on their curvature
+            if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
                 so_far = sums[:1].clone()
                 ranks.sum_([so_far])
                 _check_loss(float(so_far))
@@ -61,8 +75,7 @@ def train_epoch(
     total, correct = sums.tolist()
     _check_loss(total)
     count = len(examples)
-    found = {"loss": -total / count, "hyper_seconds": seconds}
-    return found | ({"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {})
+    return TrainedEpoch(-total / count, correct / count if isinstance(state.likelihood, Categorical) else None, seconds)
 
 
 def _check_loss(loss: float) -> None:
@@ -80,10 +93,10 @@ def _step_weights(
     draw: Draw,
     ranks: Ranks,
 ) -> Tensor:
-    """One step on a batch; returns the sum of the log-likelihoods of this process's share, and how many were right.
+    """Take one step on a batch; return the sum of its log-likelihoods, and the number of correct predictions.
 
     It descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta. Each process
-    has its share of the batch, and the gradients are summed.
+    has its share of the batch, which the sums are over, and the gradients are summed.
     """
     stepping = [state.optimisers[name] for name in groups]
     stepped = [p for optimiser in stepping for p in optimised(optimiser)]
@@ -112,7 +125,7 @@ def _step_weights(
 
 
 def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
-    """Sum the gradients of all processes; a parameter that has none in any of them is left without."""
+    """Sum the gradients of all processes; a parameter that has a gradient in none of them gets none."""
     if ranks.count == 1:
         return
     present = parameters[0].new_tensor([p.grad is not None for p in parameters])
@@ -123,7 +136,7 @@ def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
 
 
 def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedSettings, draw: Draw) -> Estimate | None:
-    """One gradient step on the evidence of whatever the method learns by it; None if that is nothing."""
+    """Take one gradient step on the evidence in all that the method learns by it; return None if that is nothing."""
     by = {"eta": settings.procedure.eta, "hyper": settings.procedure.prior}
     groups = [name for name in by if by[name] is LearnedBy.EVIDENCE and name in state.optimisers]
     if not groups:
@@ -135,7 +148,7 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedS
     estimate = evidence.estimate(data, draw, subset, audit=False)
     if settings.precision_steps == PrecisionSteps.FIXED_POINT:
         evidence.move_prior_to_fixed_point_(estimate.curvature)
-        state.prior.requires_grad_(False)  # it has arrived, and takes no gradient step
+        state.prior.requires_grad_(False)  # it is at its fixed point, and takes no gradient step
     evidence.backward(
         data, estimate, min((n for n in (subset, settings.gradient_examples) if n is not None), default=None)
     )
@@ -143,17 +156,6 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedS
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
     return estimate
-
-
-@torch.no_grad()
-def hyperparameters(state: State) -> dict[str, Any]:
-    """The present hyperparameters as a record."""
-    return {
-        "ranges": dict(state.model.augmentation.ranges),
-        "parameters": {name: p.tolist() for name, p in state.model.augmentation.named_parameters()},
-        "precisions": {name: float(delta.mean()) for name, delta in state.prior.by_group().items()},
-        "likelihood": {name: p.tolist() for name, p in state.likelihood.named_parameters()},
-    }
 
 
 @torch.no_grad()
