@@ -121,16 +121,16 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
 ) -> None:
     store, job = Store(tmp_path), TRAINING.job()
     epochs = 0
-    real = lila.training.fit._epoch  # type: ignore[attr-defined]
+    real = lila.training.loop._epoch  # type: ignore[attr-defined]
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         nonlocal epochs
         epochs += 1
         if epochs == 3:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr("lila.training.fit._epoch", interrupted)
+    monkeypatch.setattr("lila.training.loop._epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_jobs([job], store, 1, None, "cpu", lambda *_: None)
     assert store.missing([job]) == [job]

@@ -101,12 +101,13 @@ def describe(module: nn.Module) -> Description | None:
     return description if _makes(description, module) else None
 
 
-def build(description: Any, place: str = "The description") -> nn.Module:
+def build(description: Any, place: str = "The description", kind: type[nn.Module] = nn.Module) -> nn.Module:
     """Make the module of a description, freshly initialised.
 
     Args:
         description: as `describe` returns it; nothing is taken for granted of it.
         place: the file and the field that it comes from, for messages.
+        kind: the class that the module must be of; checked before it is made, and of its children too.
     """
     if not isinstance(description, dict) or not isinstance(description.get("class"), str):
         raise CheckpointError(f"{place} does not describe a module: it must be an object with a field `class`.")
@@ -116,11 +117,13 @@ def build(description: Any, place: str = "The description") -> nn.Module:
             f"{place} names a module {description['class'][:40]!r} that is neither of torch.nn nor of lila, or is none "
             "of the layers that are made from a description."
         )
+    if not issubclass(cls, kind):
+        raise CheckpointError(f"{place} must describe a module of the kind {kind.__name__}, not a {cls.__name__}.")
     if cls in _CONTAINERS:
         children = description.get("children")
         if not isinstance(children, dict):
             raise CheckpointError(f"{place}.children must be a JSON object.")
-        return _container(cls, {key: build(child, f"{place}.{key}") for key, child in children.items()}, place)
+        return _container(cls, {key: build(child, f"{place}.{key}", kind) for key, child in children.items()}, place)
     arguments = _checked_arguments(cls, description.get("arguments"), place)
     try:
         return cls(**arguments)

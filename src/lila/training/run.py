@@ -186,8 +186,8 @@ def load(
     if net is None:
         place = f"{folder / RUN}: architecture.net"
         _require(parts.net, "net")
-        count_outputs(parts.net, result.shape, place)
         net = build_like(parts.net, without_prefix(checkpoint.tensors, "net."), place)
+        count_outputs(parts.net, result.shape, place)
     augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
     dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), None)
@@ -207,12 +207,11 @@ def load(
 
 
 def _built(description: Description | None, name: str, kind: type[M], folder: Path) -> M:
-    """Make an augmentation or a likelihood; both are small whatever their description says."""
+    """Make an augmentation or a likelihood; those of lila are small whatever their description says."""
     _require(description, name)
     place = f"{folder / RUN}: architecture.{name}"
-    made = build(description, place)
-    if not isinstance(made, kind):
-        raise CheckpointError(f"{place} describes no {name}, but a {type(made).__name__}.")
+    made = build(description, place, kind)
+    assert isinstance(made, kind)
     return made
 
 
