@@ -75,6 +75,7 @@ DAMAGES: list[tuple[str, Change, str]] = [
     ("history.jsonl", put("accuracy", value=7), r"An accuracy lies between 0 and 1"),
     ("history.jsonl", put("ranges", value=[1]), r"ranges must be a JSON object"),
     ("history.jsonl", put("seconds", "hyper", value="long"), r"seconds\.hyper must be a number"),
+    ("history.jsonl", put("ranges", value={"rotation": 1.0}), r"line 2: ranges must have the names of line 1"),
     ("history.jsonl", lambda _: 3, r"line 1 must be a JSON object, but is 3"),
 ]  # fmt: skip
 
@@ -126,6 +127,23 @@ def test_values_that_are_not_finite_are_named(folder: Path, name: str, value: fl
         lila.load(folder)
     with pytest.raises(lila.CheckpointError, match=rf"'{name}' holds NaN"):
         lila.resume(folder, network(), data(), lila.Affine2d())
+
+
+def test_the_state_of_an_optimiser_has_the_shape_of_its_parameter(tmp_path: Path) -> None:
+    lila.fit(network(), data(), lila.Affine2d(), folder=tmp_path, progress="silent", **QUICK)
+    tensors, metadata = checkpoint(tmp_path)
+    put_checkpoint(tmp_path, tensors | {"optimiser.weights.0.exp_avg": torch.zeros(2)}, metadata)
+    with pytest.raises(lila.CheckpointError, match=r"optimiser\.weights\.0\.exp_avg' has shape \(2,\)"):
+        lila.resume(tmp_path, network(), data(), lila.Affine2d())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64])
+@pytest.mark.parametrize("name", ["net.1.weight", "prior.log_precisions.0"])
+def test_tensors_of_another_type_are_named(folder: Path, name: str, dtype: torch.dtype) -> None:
+    tensors, metadata = checkpoint(folder)
+    put_checkpoint(folder, tensors | {name: tensors[name].to(dtype)}, metadata)
+    with pytest.raises(lila.CheckpointError, match=r"checkpoint\.safetensors"):
+        lila.load(folder)
 
 
 def test_every_flipped_bit_of_the_tensors_is_noticed(folder: Path) -> None:

@@ -249,6 +249,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_epoch_and_keeps_the_che
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
         ({"lr": 0.0}, "lr must be positive"),
         ({"precision": -1.0}, "precision must be positive"),
+        ({"lr": float("inf")}, "lr must be positive and finite"),
+        ({"seed": 1.5}, "seed must be a whole number"),
         ({"probes": 0}, "probes must be a whole number of at least 1, or None"),
         ({"speed": 3}, "no setting 'speed'. Settings are: method, epochs"),
     ],

@@ -1,9 +1,8 @@
 """The microbatch that fits into a memory budget, found by measuring small ones.
 
-The memory of a microbatch of b examples is  fixed + b * each:  factors and cotangents, which do not depend on b, and
-the graph, of the second pass or of a step of the weights with its larger part of a batch. Two measurements give both
-numbers. What is largest at a time may be another thing for larger batches, so the choice is measured too, and made
-smaller if needed.
+The memory of a microbatch of b examples is  fixed + b * each.  The fixed part holds factors and cotangents. The other
+part is the graph, of the second pass or of a step of the weights, whichever is larger. Two measurements give both
+numbers. Memory may not grow linearly in b, so the choice is measured too, and made smaller if needed.
 """
 
 from math import ceil
@@ -22,18 +21,18 @@ from lila.training.methods import LearnedBy
 from lila.training.settings import ResolvedSettings
 
 _SMALL, _LESS_SMALL = 1, 3
-_SHARE = 0.5  # of the free memory, if the user names no budget
-_MOST_ON_CPU = 128 * 31  # views of a step of the weights: larger parts only leave the caches
+_SHARE = 0.5  # of the free memory that is the budget, if the user names none
+_MOST_ON_CPU = 128 * 31  # views in memory in a step of the weights: more would only leave the caches
 
 
 def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings) -> int:
-    """The number of examples whose graph fits into the budget.
+    """Return the number of examples whose graph fits into the budget.
 
     Args:
-        evidence: whose second pass is measured.
+        evidence: its second pass is measured.
         data: the training data.
-        settings: name the budget, half of what is free if None, and the batch of a step of the weights, of which no
-            more than a part is useful.
+        settings: give the budget, which is half of the free memory if None, and the batch of a step of the weights,
+            beyond which a larger microbatch is of no use.
     """
     device = next(evidence.model.net.parameters()).device
     budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
@@ -59,13 +58,13 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings
 
 
 def measure(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
-    """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
+    """Return the peak bytes of the second pass over `count` examples or of a step of the weights, if that is larger."""
     in_step = max(min(int(settings.microbatch_ratio * count), max(settings.batch_size, count)), 1)
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
-    cotangent = evidence.no_curvature()  # of the size of the true one, without its decompositions
+    cotangent = evidence.no_curvature()  # it has the size of the true one, but needs no decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
     parameters = list(evidence.pulled().values())
@@ -75,7 +74,7 @@ def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
 
 
 def _of_step(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
-    eta_by_loss = settings.procedure.eta is LearnedBy.LOSS  # a step then goes back through the transformations
+    eta_by_loss = settings.procedure.eta is LearnedBy.LOSS  # a step then differentiates the transformations too
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     model = evidence.model.with_samples(settings.weight_samples)
     module = model if eta_by_loss else model.net
@@ -89,5 +88,5 @@ def _of_step(evidence: Evidence, data: Data, count: int, settings: ResolvedSetti
 
 
 def repeated(batch: Batch, count: int) -> Batch:
-    """The first example of a batch, `count` times."""
+    """Return the first example of a batch, `count` times."""
     return Batch(*(part[:1].repeat(count, *[1] * (part.dim() - 1)) for part in (batch.index, batch.x, batch.y)))

@@ -123,7 +123,7 @@ def _read_history(path: Path, identity: str, epoch: int) -> list[EpochRecord]:
     if not path.exists():
         raise CheckpointError(f"{path} is missing.")
     lines = read_text(path).split("\n")[:epoch]
-    history = []
+    history: list[EpochRecord] = []
     for number, line in enumerate(lines, start=1):
         if not line:
             break
@@ -135,6 +135,8 @@ def _read_history(path: Path, identity: str, epoch: int) -> list[EpochRecord]:
         record = from_json(value, f"{place}: ")
         if record.epoch != number:
             raise CheckpointError(f"{place}: epoch must be {number}, but is {record.epoch}.")
+        if history and history[0].ranges.keys() != record.ranges.keys():
+            raise CheckpointError(f"{place}: ranges must have the names of line 1, {list(history[0].ranges)}.")
         history.append(record)
     if len(history) < epoch:
         raise CheckpointError(f"{path} has {len(history)} records, but the checkpoint is of epoch {epoch}.")

@@ -1,4 +1,4 @@
-"""Which quantity each method learns eta and the prior by. The loop is the same for all, so comparisons are fair."""
+"""The methods, and by which quantity each learns eta and the prior. All share one loop, so comparisons are fair."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -7,14 +7,14 @@ from lila.laplace.passes import Average
 
 
 class LearnedBy(Enum):
-    """What a group of hyperparameters is learned by."""
+    """The quantity by which a group of hyperparameters is learned."""
 
     EVIDENCE = "evidence"
     """A gradient step on the evidence after an epoch."""
     LOSS = "loss"
     """The training loss, together with the weights, batch by batch."""
     NOTHING = "nothing"
-    """It stays as it is."""
+    """No quantity: the hyperparameters stay as they are."""
 
 
 class MethodName(StrEnum):
@@ -31,15 +31,15 @@ class MethodName(StrEnum):
 
 @dataclass(frozen=True)
 class Procedure:
-    """How a method differs from the others.
+    """What a method learns, and by which quantity.
 
     Attributes:
-        eta: what the augmentation is learned by.
-        prior: what prior precisions and observation noise are learned by.
+        eta: the quantity by which the augmentation is learned.
+        prior: the quantity by which prior precisions and observation noise are learned.
         invariant: whether the network is averaged at all; if not, one untransformed view is used.
-        average: what is averaged.
+        average: what is averaged over the views: the function or the log-likelihood.
         rewards_eta: whether the loss rewards the norm of eta (Augerino).
-        layers: over whose weights the evidence integrates: "all" or "last".
+        layers: the layers whose weights the evidence integrates over: "all" or "last".
         decays_weights: whether the prior precision is set to give the weight decay of the settings.
     """
 

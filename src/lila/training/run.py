@@ -6,6 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from torch import nn
 
 from lila._util.versions import versions
@@ -190,7 +191,9 @@ def load(
         count_outputs(parts.net, result.shape, place)
     augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
-    dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), None)
+    dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), torch.float32)
+    if not dtype.is_floating_point:
+        raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
     model = InvariantModel(net, augmentation, parts.samples, settings.noise).to(dtype)
     state = State(model, likelihood.to(dtype), GaussianPrior(net, settings.prior), {}, model)
     state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)

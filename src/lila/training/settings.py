@@ -1,7 +1,7 @@
 """All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
 
 from dataclasses import dataclass, fields
-from math import ceil
+from math import ceil, inf
 from typing import Any, Self
 
 from lila._util.choices import check_count, choose
@@ -156,10 +156,14 @@ class Settings:
             "microbatch",
         ):
             check_count(name, getattr(self, name), optional=True)
+        for name in ("burn_in", "seed"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int):
+                raise ArgumentError(f"{name} must be a whole number, but is {value!r}.")
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ArgumentError(f"{name} must not be negative, but is {value}.")
+            if value is not None and not 0 <= value < inf:
+                raise ArgumentError(f"{name} must be finite and not negative, but is {value}.")
         burn_in = -1 if self.burn_in is None else self.burn_in
         if self.epochs is not None and self.procedure.eta is LearnedBy.EVIDENCE and burn_in >= self.epochs:
             raise ArgumentError(
@@ -185,8 +189,8 @@ class Settings:
             parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ArgumentError(f"{name} must be positive, but is {value}.")
+            if value is not None and not 0 < value < inf:
+                raise ArgumentError(f"{name} must be positive and finite, but is {value}.")
 
     def resolved(self, examples: int) -> "ResolvedSettings":
         """Fill in each setting that is None and follows from the passes and the number of examples.

@@ -126,17 +126,19 @@ class State:
                     f"{name!r} has shape {tuple(tensors[name].shape)} in {path} but {tuple(tensor.shape)} here: it "
                     "belongs to another network or augmentation."
                 )
+            if tensors[name].is_floating_point() != tensor.is_floating_point():
+                raise CheckpointError(f"{name!r} has type {tensors[name].dtype} in {path}, but {tensor.dtype} here.")
             if not tensors[name].isfinite().all():
                 raise CheckpointError(f"{path} is damaged: {name!r} holds NaN or infinite values.")
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
-        for name, optimiser in self.optimisers.items():
-            load_optimiser_tensors(name, optimiser, tensors)
-        if self.hyper is not None:
-            try:
+        try:
+            for name, optimiser in self.optimisers.items():
+                load_optimiser_tensors(name, optimiser, tensors)
+            if self.hyper is not None:
                 self.hyper.load_state_dict(without_prefix(tensors, "hyper."))
-            except ArgumentError as error:
-                raise CheckpointError(f"{path}: {error}") from error
+        except ArgumentError as error:
+            raise CheckpointError(f"{path}: {error}") from error
 
     def _of_modules(self) -> Iterator[tuple[str, Tensor]]:
         """Parameters and buffers of all modules."""

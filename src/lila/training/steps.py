@@ -61,7 +61,9 @@ def train_epoch(
         if state.hyper is not None:
             state.set_learning_rates(settings, (state.epoch + number / len(wholes)) / settings.epochs)
         batch = next(batches) if len(share) else _NO_EXAMPLES
-        sums += _step_weights(state, groups, batch, len(whole), len(examples), settings, draw, ranks)
+        sums += _step_weights(
+            state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
+        )
         if state.hyper is not None:
             started = perf_counter()
             if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
@@ -87,6 +89,7 @@ def _step_weights(
     state: State,
     groups: Sequence[str],
     batch: Batch,
+    *,
     whole: int,
     examples: int,
     settings: ResolvedSettings,

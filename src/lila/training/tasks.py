@@ -46,6 +46,8 @@ def open_run(folder: Path, own_model: str | None = None) -> tuple[Run, TaskDescr
     task, described = description.task, description.architecture.net
     if task is None:
         return load(folder), None
+    if own_model is None and described is None and ":" not in task.model:
+        raise CheckpointError(f"{folder / RUN}: architecture.net is missing, though {task.model[:40]!r} has one.")
     if own_model is None and described is not None:
         outputs = count_outputs(described, task.shape, f"{folder / RUN}: architecture.net")
         if outputs != len(task.classes):
