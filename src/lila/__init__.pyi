@@ -21,7 +21,7 @@ from .curvature import Rule, Sharing, register_rule
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
-from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
+from .errors import ArgumentError, CheckpointError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
 from .integrations.tensorboard import TensorBoard
 from .laplace.evidence import Estimate, Evidence
 from .laplace.posterior import Posterior
@@ -30,8 +30,8 @@ from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.prior import GaussianPrior
 from .networks import make_model
-from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
+from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
 from .training.run import Run, load
 from .training.scores import class_scores
@@ -49,6 +49,7 @@ __all__ = [
     "Compose",
     "DataError",
     "Draw",
+    "EpochRecord",
     "Estimate",
     "Evidence",
     "Format",
@@ -93,4 +94,5 @@ __all__ = [
     "register_parameterisation",
     "register_rule",
     "resume",
+    "scalars",
 ]

@@ -23,3 +23,7 @@ class MemoryBudgetError(LilaError, MemoryError):
 
 class NumericalError(LilaError, ArithmeticError):
     """A value that must be finite is not."""
+
+
+class CheckpointError(LilaError):
+    """The folder of a run is missing, damaged, in use, or does not belong to what it is used with."""

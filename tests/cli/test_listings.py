@@ -46,7 +46,7 @@ def test_getting_what_no_source_has_says_what_was_tried(lila: Lila, tmp_path: Pa
 def test_export_writes_code_and_json(lila: Lila, trained: Path, tmp_path: Path) -> None:
     code = lila("export", trained, "--to", "torchvision").stdout
     assert "RandomAffine(" in code
-    task = json.loads((trained / "task.json").read_text())
+    task = json.loads((trained / "run.json").read_text())["task"]
     assert str(round(task["scaling"]["mean"][0], 4)) in code
     out = tmp_path / "augmentation.py"
     assert lila("export", trained, "--to", "torch", "--out", out).returncode == 0

@@ -23,7 +23,7 @@ def test_probabilities_as_csv_and_json_are_those_of_the_network(
     one = photos / "green" / "4.png"
     (record,) = json.loads(lila("predict", trained, one, "--json").stdout)
     (row,) = [row for row in rows if row["file"] == str(one)]
-    scaling = json.loads((trained / "task.json").read_text())["scaling"]
+    scaling = json.loads((trained / "run.json").read_text())["task"]["scaling"]
     pixels = torch.tensor(np.array(Image.open(one)), dtype=torch.float32).permute(2, 0, 1) / 255
     mean, std = (torch.tensor(scaling[name])[:, None, None] for name in ("mean", "std"))
     with torch.no_grad():

@@ -14,11 +14,12 @@ from commands import QUICK, Lila
 
 
 def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, trained: Path, photos: Path) -> None:
-    task = json.loads((trained / "task.json").read_text())
+    described = json.loads((trained / "run.json").read_text())
+    task = described["task"]
     assert task["recipe"]["source"] == str(photos)
     assert task["classes"] == ["blue", "green", "red"]
     assert task["examples"] == [24, 6]
-    assert json.loads((trained / "settings.json").read_text())["epochs"] == 2
+    assert described["settings"]["epochs"] == 2
     again = lila("train", photos, "--out", trained)
     assert again.returncode == 2
     assert "lila resume" in again.stderr
@@ -27,16 +28,27 @@ def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, tra
 def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["--generators", "rotation,shear", "--padding", "border", "--init", "0.1", "--method", "augerino"]
-    arguments += ["--model", "mlp", "--seed", "3", "--subset", "12", "--gradient-subset", "5", "--transform", "scaled"]
+    arguments += [
+        "--model",
+        "mlp",
+        "--seed",
+        "3",
+        "--subset",
+        "12",
+        "--gradient-examples",
+        "5",
+        "--transform",
+        "scaled",
+    ]
     arguments += ["--passes", "probed"]
     done = lila("train", photos, "--json", "--out", out, *arguments, *QUICK)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert list(record["ranges"]) == ["rotation", "shear"]
     assert set(record["test"]) == {"accuracy", "log_likelihood", "calibration_error", "brier"}
-    settings = json.loads((out / "settings.json").read_text())
-    assert (settings["method"], settings["seed"], settings["subset"]) == ("augerino", 3, 5)
-    task = json.loads((out / "task.json").read_text())
+    described = json.loads((out / "run.json").read_text())
+    settings, task = described["settings"], described["task"]
+    assert (settings["method"], settings["seed"], settings["gradient_examples"]) == ("augerino", 3, 5)
     assert (task["recipe"]["subset"], task["recipe"]["seed"], task["recipe"]["transform"]) == (12, 3, "scaled")
 
 
@@ -129,7 +141,8 @@ def test_resume_refuses_changed_data_and_runs_of_python(
     done = lila("resume", run)
     assert done.returncode == 7
     assert "not that of the run any more" in done.stderr
-    (run / "task.json").unlink()
+    described = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(described | {"task": None}))
     assert "not made by `lila train`" in lila("resume", run).stderr
 
 
@@ -137,10 +150,11 @@ def test_the_papers_preset_takes_fewer_examples_than_it_asks_for(lila: Lila, pho
     arguments = ["--preset", "paper", "--model", "mlp", "--generators", "rotation, shear", "--init", "0.1,0.2"]
     done = lila("train", photos, *arguments, "--out", tmp_path / "run", *QUICK)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "settings.json").read_text())["subset"] is None
-    task = json.loads((tmp_path / "run" / "task.json").read_text())
-    assert task["augmentation"]["generators"] == ["rotation", "shear"]
-    assert task["augmentation"]["init"] == [0.1, 0.2]
+    described = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert described["settings"]["gradient_examples"] is None
+    arguments = described["task"]["augmentation"]["arguments"]
+    assert arguments["generators"] == ["rotation", "shear"]
+    assert arguments["init"] == [0.1, 0.2]
 
 
 def test_what_the_operating_system_refuses_is_exit_code_8(lila: Lila, trained: Path, tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_streamed_and_held_images_train_alike(photos: str) -> None:
     for one, other in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
         assert torch.equal(one, other)
     for name in ("loss", "evidence", "ranges"):
-        assert runs[0].history[0][name] == runs[1].history[0][name]
+        assert getattr(runs[0].history[0], name) == getattr(runs[1].history[0], name)
     assert next(iter(runs[1].model.augmentation.ranges.values())) > 0
 
 

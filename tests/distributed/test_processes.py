@@ -14,6 +14,7 @@ import worker
 
 from lila._util.ranks import Ranks
 from lila.training.checkpoint import read_checkpoint
+from lila.training.description import read_description
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -90,7 +91,8 @@ def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, p
     stopped = torchrun(2, tmp_path, {"folder": True, "fault": "die", "at": 1, "after": 120})
     assert stopped.returncode != 0
     assert not (tmp_path / "found-0.json").exists()
-    assert read_checkpoint(tmp_path / "run")[1] > 0
+    identity = read_description(tmp_path / "run").run
+    assert read_checkpoint(tmp_path / "run", identity, epochs=4)[1] > 0
     before = (tmp_path / "run" / "history.jsonl").read_text().splitlines()[0]
     assert torchrun(processes, tmp_path, {"folder": True, "resume": True}).returncode == 0
     assert_same(found(tmp_path), whole)

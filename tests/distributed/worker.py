@@ -72,7 +72,7 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
         "evidence": run.evidence.value,
         "ranges": dict(run.ranges),
         "weights": torch.cat([p.flatten() for p in run.model.net.parameters()]).tolist(),
-        "loss": [record["loss"] for record in run.history],
+        "loss": [record.loss for record in run.history],
         "test": run.test,
         "read": len(data.read) if isinstance(data, Streamed) else None,
     }

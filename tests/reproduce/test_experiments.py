@@ -38,7 +38,7 @@ def test_jobs_are_for_networks_and_settings_that_there_are(experiment: Experimen
             Recipe(**job.arguments["recipe"])
             assert job.arguments["model"] in list(MODELS)
             images = job.arguments["recipe"]["subset"] or 50_000
-            assert settings.subset is None or settings.subset <= images
+            assert settings.gradient_examples is None or settings.gradient_examples <= images
 
 
 @every
@@ -70,7 +70,7 @@ def test_the_papers_settings_of_colour_images() -> None:
     settings = Settings.from_dict(dict(jobs["cifar10", "resnet-8-16", "lila", "scaled", 0].arguments["settings"]))
     assert (settings.epochs, settings.batch_size, settings.samples, settings.burn_in) == (200, 250, 20, 10)
     assert (settings.optimiser, settings.lr, settings.lr_end, settings.momentum) == ("sgd", 0.1, 1e-6, 0.9)
-    assert (settings.eta_lr, settings.eta_lr_end, settings.subset) == (0.005, 0.005, 5000)
+    assert (settings.eta_lr, settings.eta_lr_end, settings.gradient_examples) == (0.005, 0.005, 5000)
 
 
 def test_the_papers_sizes_and_epochs_of_subsets() -> None:

@@ -26,6 +26,7 @@ from lila.reproduce.engine.store import Store
 from lila.reproduce.paper import EXPERIMENTS
 from lila.reproduce.paper.comparison import Comparison, better
 from lila.training.checkpoint import read_checkpoint
+from lila.training.description import read_description
 from lila.training.settings import Settings
 
 TRAINING = Training(
@@ -120,16 +121,16 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
 ) -> None:
     store, job = Store(tmp_path), TRAINING.job()
     epochs = 0
-    real = lila.training.fit._epoch  # type: ignore[attr-defined]
+    real = lila.training.loop._epoch  # type: ignore[attr-defined]
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         nonlocal epochs
         epochs += 1
         if epochs == 3:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr("lila.training.fit._epoch", interrupted)
+    monkeypatch.setattr("lila.training.loop._epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_jobs([job], store, 1, None, "cpu", lambda *_: None)
     assert store.missing([job]) == [job]
@@ -178,7 +179,8 @@ run_jobs(jobs, Store(Path({str(tmp_path)!r})), 2, None, "cpu", lambda *_: None)
     assert process.wait(60) == 128 + signal.SIGTERM
     assert len([path for path in folder.iterdir() if path.is_dir()]) == 2
     for checkpoint in folder.glob("*/checkpoint.safetensors"):
-        assert read_checkpoint(checkpoint.parent)[1] > 0
+        identity = read_description(checkpoint.parent).run
+        assert read_checkpoint(checkpoint.parent, identity, epochs=1000)[1] > 0
     assert not [p for p in psutil.process_iter(["cmdline"]) if str(script) in (p.info["cmdline"] or [])]
 
 

@@ -9,10 +9,10 @@ import lila
 from lila._util.allocation import Allocation
 from lila._util.memory import parse_bytes
 from lila.training.budget import _of_step, choose_microbatch, measure
-from lila.training.settings import Resolved
+from lila.training.settings import ResolvedSettings
 
 
-def resolved(passes: str = "probed", samples: int = 31, **settings: Any) -> Resolved:
+def resolved(passes: str = "probed", samples: int = 31, **settings: Any) -> ResolvedSettings:
     return lila.Settings(passes=passes, samples=samples, **settings).resolved(20)
 
 
@@ -39,11 +39,13 @@ def test_it_is_never_more_than_a_part_of_the_batch(passes: str, of_7: int, of_10
 
 
 def test_a_step_of_the_weights_takes_more_examples_at_a_time_but_no_more_than_a_batch() -> None:
-    assert resolved(batch_size=100, microbatch=30).part == 45
-    assert resolved(batch_size=100, microbatch=20, passes="exact").part == 80
-    assert resolved(batch_size=50, microbatch=40).part == 50
-    assert resolved(batch_size=50).part == 50
-    assert resolved(batch_size=500, microbatch=10, passes="running", samples=30, weight_samples=3).part == 150
+    assert resolved(batch_size=100, microbatch=30).weight_microbatch == 45
+    assert resolved(batch_size=100, microbatch=20, passes="exact").weight_microbatch == 80
+    assert resolved(batch_size=50, microbatch=40).weight_microbatch == 50
+    assert resolved(batch_size=50).weight_microbatch == 50
+    assert (
+        resolved(batch_size=500, microbatch=10, passes="running", samples=30, weight_samples=3).weight_microbatch == 150
+    )
 
 
 @pytest.mark.parametrize(("batch", "microbatch"), [(7, 7), (250, 32), (1000, 48)])
@@ -71,7 +73,7 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
         lila.GaussianPrior(net),
         probes=probes,
         gradient_probes=probes,
-        microbatch=int(part / resolved(passes=passes).step_to_pass),
+        microbatch=int(part / resolved(passes=passes).microbatch_ratio),
     )
     x, y = torch.rand(3 * part, 1, 28, 28), torch.arange(3 * part) % 10
     with Allocation() as step:

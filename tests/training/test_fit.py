@@ -1,5 +1,5 @@
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 import lila
 from lila.augment.noise import Draw
+from lila.training.history import Seconds, to_json
 from lila.training.optimisers import cosine
 from lila.training.settings import Settings
 from lila.training.state import State
@@ -67,8 +68,8 @@ def test_each_method_learns_what_it_says(method: str, eta_moves: bool, prior_mov
     made = run(method)
     assert len(made.history) == QUICK["epochs"]
     first, last = made.history[0], made.history[-1]
-    assert (first["ranges"] != last["ranges"]) == eta_moves
-    assert (first["precisions"] != last["precisions"]) == prior_moves
+    assert (first.ranges != last.ranges) == eta_moves
+    assert (first.precisions != last.precisions) == prior_moves
     assert isfinite(made.evidence.value)
     assert method in made.summary()
     if method == "non-invariant":
@@ -130,7 +131,7 @@ def test_standard_augmentation_averages_the_log_likelihood() -> None:
 
 def test_the_first_hyper_step_comes_after_the_burn_in() -> None:
     made = run(passes="probed", burn_in=2, hyper_every=2, epochs=6)
-    assert [record["epoch"] for record in made.history if record.get("evidence")] == [3, 5]
+    assert [record.epoch for record in made.history if record.evidence] == [3, 5]
 
 
 def test_microbatches_change_nothing_but_rounding() -> None:
@@ -154,8 +155,8 @@ class InterruptionError(Exception):
 def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(
     tmp_path: Path, method: str, optimiser: str, stop_after: int
 ) -> None:
-    def stop(record: dict[str, Any]) -> None:
-        if record["epoch"] == stop_after:
+    def stop(record: lila.EpochRecord) -> None:
+        if record.epoch == stop_after:
             raise InterruptionError
 
     settings = QUICK | {"method": method, "optimiser": optimiser, "lr": 0.01}
@@ -168,8 +169,8 @@ def test_a_resumed_run_is_bit_for_bit_the_uninterrupted_one(
     assert [without_times(r) for r in resumed.history] == [without_times(r) for r in whole.history]
 
 
-def without_times(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in ("seconds", "peak_bytes")}
+def without_times(record: lila.EpochRecord) -> lila.EpochRecord:
+    return replace(record, seconds=Seconds(), peak_bytes=0)
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
@@ -210,11 +211,12 @@ def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(lila.CheckpointError, match="not a checkpoint of lila"):
         resume(network())
 
-    (tmp_path / "settings.json").write_text(json.dumps({"epochs": 3}))
-    with pytest.raises(lila.CheckpointError, match=r"settings\.json.*method is missing"):
+    described = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(described | {"settings": {"epochs": 3}}))
+    with pytest.raises(lila.CheckpointError, match=r"run\.json: settings\.method is missing"):
         resume(network())
-    (tmp_path / "settings.json").write_text(json.dumps(asdict(Settings().resolved(20)) | {"surprise": 1}))
-    with pytest.raises(lila.CheckpointError, match=r"settings\.json.*no setting 'surprise'"):
+    (tmp_path / "run.json").write_text(json.dumps(described | {"settings": described["settings"] | {"surprise": 1}}))
+    with pytest.raises(lila.CheckpointError, match=r"run\.json: settings\.surprise is no field"):
         resume(network())
     with pytest.raises(lila.CheckpointError, match="There is no run in"):
         lila.resume(tmp_path / "nowhere", network(), data())
@@ -222,15 +224,15 @@ def test_a_damaged_or_foreign_checkpoint_is_named(tmp_path: Path) -> None:
 
 def test_no_temporary_file_is_left(tmp_path: Path) -> None:
     lila.fit(network(), data(), lila.Affine2d(), folder=tmp_path, **QUICK)
-    names = ["checkpoint.safetensors", "history.jsonl", "model.json", "result.json", "settings.json"]
+    names = ["checkpoint.safetensors", "history.jsonl", "result.json", "run.json"]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_with_its_epoch_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     net = network()
 
-    def spoil(record: dict[str, Any]) -> None:
-        if record["epoch"] == 3:
+    def spoil(record: lila.EpochRecord) -> None:
+        if record.epoch == 3:
             torch.nn.init.constant_(net[1].weight, float("nan"))  # type: ignore[index]
 
     with pytest.raises(lila.NumericalError, match="Epoch 4: The training loss is not finite"):
@@ -247,6 +249,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_epoch_and_keeps_the_che
         ({"epochs": 0}, "epochs must be a whole number of at least 1"),
         ({"lr": 0.0}, "lr must be positive"),
         ({"precision": -1.0}, "precision must be positive"),
+        ({"lr": float("inf")}, "lr must be positive and finite"),
+        ({"seed": 1.5}, "seed must be a whole number"),
         ({"probes": 0}, "probes must be a whole number of at least 1, or None"),
         ({"speed": 3}, "no setting 'speed'. Settings are: method, epochs"),
     ],
@@ -295,7 +299,7 @@ def test_state_tracks_only_what_is_asked_for() -> None:
 
 
 def test_records_hold_everything_of_an_epoch() -> None:
-    record = run().history[-1]
+    record = to_json(run().history[-1])
     assert set(record) == {
         "epoch", "loss", "accuracy", "evidence", "ranges", "readable_ranges", "parameters", "precisions", "likelihood",
         "hyper_steps", "seconds", "peak_bytes",
@@ -312,5 +316,5 @@ def test_loss_and_accuracy_are_those_of_the_epoch() -> None:
     made = run("fixed", epochs=1, weight_samples=3, burn_in=0, lr=1e-12, lr_end=1e-12)
     model = lila.InvariantModel(network(), lila.Affine2d(init=0.2), 3)
     f = model(x, model.draw(Draw(0, 0), torch.arange(20), torch.float32))
-    assert made.history[0]["loss"] == pytest.approx(-lila.Categorical().log_prob(f, y).mean().item(), rel=1e-5)
-    assert made.history[0]["accuracy"] == pytest.approx((f.argmax(1) == y).float().mean().item())
+    assert made.history[0].loss == pytest.approx(-lila.Categorical().log_prob(f, y).mean().item(), rel=1e-5)
+    assert made.history[0].accuracy == pytest.approx((f.argmax(1) == y).float().mean().item())

@@ -117,7 +117,7 @@ def test_ranges_wait_until_the_network_explains_the_data() -> None:
     x = torch.cat([data()[0], torch.zeros(20, 1, 6, 6)])
     y = torch.tensor([0] * 20 + [1] * 20)
     run = lila.fit(network(), (x, y), lila.Affine2d(), epochs=20, lr=0.1, batch_size=10, samples=4, progress="silent")
-    moved = [any(record["ranges"].values()) for record in run.history]
+    moved = [any(record.ranges.values()) for record in run.history]
     assert moved[3]  # what is easy to tell apart is told apart at once
 
 
@@ -176,7 +176,7 @@ class StopError(Exception):
     """Raised to end a run."""
 
 
-def stop(record: dict[str, Any]) -> None:
+def stop(record: lila.EpochRecord) -> None:
     raise StopError
 
 
@@ -257,7 +257,7 @@ def test_standard_augmentation_goes_with_every_likelihood(likelihood: str) -> No
         ({"hyper_every": 1000}, "after every 1000 batches, of 12 in all .* nothing would be learned"),
         ({"hyper_every": 3, "burn_in": 3}, "after every 3 batches, of 12 in all and 9 before"),
         ({"samples": 3, "weight_samples": 4}, "weight_samples is 4 and samples 3"),
-        ({"subset": 5}, "hyper_batch says how many"),
+        ({"gradient_examples": 5}, "hyper_batch says how many"),
         ({"averages": "unbiased"}, "noise='independent'"),
     ],
 )

@@ -26,8 +26,8 @@ from pathlib import Path
 from test_fit import data, network
 from test_interruption import SETTINGS
 folder = Path(sys.argv[1])
-tell = [lambda record: print(record["epoch"], flush=True)]
-if (folder / "settings.json").exists():
+tell = [lambda record: print(record.epoch, flush=True)]
+if (folder / "run.json").exists():
     lila.resume(folder, network(), data(), lila.Affine2d(), callbacks=tell, progress="silent")
 else:
     lila.fit(network(), data(), lila.Affine2d(), folder=folder, callbacks=tell, progress="silent", **SETTINGS)

@@ -5,7 +5,9 @@ from rich.console import Console
 from test_fit import QUICK, data, network
 
 import lila
-from lila.training.progress import ProgressName, telling
+from lila.laplace.evidence import Terms
+from lila.training.history import Seconds
+from lila.training.progress import ProgressName, displayed_progress
 
 
 def test_lines_tell_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,16 +27,16 @@ def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_terminal_gets_a_table() -> None:
-    record = {
-        "epoch": 3,
-        "loss": 0.5,
-        "evidence": {"value": -10.0, "log_likelihood": -4.0, "log_prior": -8.0, "log_det": 2.0},
-        "readable_ranges": {"rotation": "±87.4°"},
-        "seconds": {"weights": 1.0, "hyper": 2.0},
-    }
+    record = lila.EpochRecord(
+        epoch=3,
+        loss=0.5,
+        evidence=Terms(log_likelihood=-4.0, log_prior=-8.0, log_det=2.0),
+        readable_ranges={"rotation": "±87.4°"},
+        seconds=Seconds(weights=1.0, hyper=2.0),
+    )
     text = io.StringIO()
-    with telling(ProgressName.AUTO, 30, Console(file=text, force_terminal=True, width=80)) as tell:
-        tell(record)
+    with displayed_progress(ProgressName.AUTO, 30, Console(file=text, force_terminal=True, width=80)) as display:
+        display(record)
     shown = text.getvalue()
     for word in ("3/30", "±87.4°", "-10.0 = -4.0 -8.0 +2.0", "1 min 21 s"):
         assert word in shown

@@ -113,13 +113,13 @@ def test_what_cannot_be_described_is_not() -> None:
 
 
 def test_a_description_names_no_other_classes() -> None:
-    with pytest.raises(lila.DataError, match=r"neither of torch\.nn nor of lila"):
+    with pytest.raises(lila.CheckpointError, match=r"neither of torch\.nn nor of lila"):
         build({"class": "os.system", "arguments": {}})
-    with pytest.raises(lila.DataError, match="neither"):
+    with pytest.raises(lila.CheckpointError, match="neither"):
         build({"class": "torch.nn.init", "arguments": {}})
 
 
-@pytest.mark.parametrize("name", ["model.json", "result.json"])
+@pytest.mark.parametrize("name", ["run.json", "result.json"])
 @pytest.mark.parametrize("content", ["{}", "[1]", "null"])
 def test_a_run_whose_files_hold_something_else_is_named(tmp_path: Path, name: str, content: str) -> None:
     run().save(tmp_path)

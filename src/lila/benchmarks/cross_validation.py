@@ -44,14 +44,14 @@ def check(task: lila.Task, data: Data, test: Data, settings: dict[str, Any]) -> 
     """That a range which is held fixed stays, without a hyper-step, and one that is to be learned moves."""
     quick = settings | {"epochs": 2, "burn_in": 1}
     fixed, learned = train(task, data, test, 0.5, quick), train(task, data, test, None, quick)
-    stepped = any("evidence" in record for record in fixed.history)
+    stepped = any(record.evidence is not None for record in fixed.history)
     if stepped or fixed.ranges["rotation"] != 0.5 or learned.ranges["rotation"] == 0:
         raise SystemExit(f"Ranges are {fixed.ranges} (fixed at 0.5) and {learned.ranges} (learned): nothing is timed.")
 
 
 def seconds_of_epochs(run: lila.Run) -> float:
     """Without hyper-steps and what comes before and after."""
-    return float(sum(record["seconds"]["weights"] for record in run.history))
+    return float(sum(record.seconds.weights for record in run.history))
 
 
 def accuracy(run: lila.Run) -> float:

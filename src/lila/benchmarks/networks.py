@@ -25,7 +25,8 @@ from lila.model.likelihood import Categorical
 from lila.model.prior import GaussianPrior
 from lila.networks.plain import mlp
 from lila.networks.registry import make_model
-from lila.training.settings import FULL_PASSES, PassesName, Settings
+from lila.training.choices import FULL_PASSES, PassesName
+from lila.training.settings import Settings
 
 _RANGE = 0.1  # of each generator
 _CHECKED = 100  # examples, on which gradients are checked
@@ -67,7 +68,7 @@ class Job:
 
     def microbatch(self, passes: str) -> int:
         """Examples at a time in a hyper-step of some kind."""
-        return ceil(self.batch / Settings(passes=passes).resolved(self.batch).step_to_pass)
+        return ceil(self.batch / Settings(passes=passes).resolved(self.batch).microbatch_ratio)
 
 
 JOBS = {
@@ -124,7 +125,7 @@ def hyper_steps(
     reference = evidence_of(job, model, PassesName.EXACT, len(few[0]))
     _check_by_differences(job, model, data)
     for name in kinds:
-        evidence, sampled = evidence_of(job, model, name, len(data[0])), Settings(passes=name).sampled
+        evidence, sampled = evidence_of(job, model, name, len(data[0])), Settings(passes=name).examples_per_estimate
         gradient, exact = (_gradient(way, few, sampled(len(few[0]))) for way in (evidence, reference))
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:

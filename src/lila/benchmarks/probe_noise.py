@@ -80,7 +80,7 @@ def main() -> None:
         for probes, gradient_probes in ((None, 1), (None, 2), (1, 1), (2, 1), (2, 2))
     }
     sampled = replace(run.settings, passes="sampled")
-    ways["sampled"] = *sampled.probe_counts(len(data[0])), sampled.sampled(len(data[0]))
+    ways["sampled"] = *sampled.probe_counts(len(data[0])), sampled.examples_per_estimate(len(data[0]))
     for name, way in ways.items():
         found, found_log_det = gradients(run, data, arguments.draws, *way)
         rms = (found - exact).square().mean(0).sqrt()

@@ -35,7 +35,8 @@ from lila.errors import NumericalError
 from lila.laplace.evidence import Evidence
 from lila.model.likelihood import Categorical
 from lila.model.prior import GaussianPrior
-from lila.training.settings import PassesName, Settings
+from lila.training.choices import PassesName
+from lila.training.settings import Settings
 from lila.training.state import State
 from lila.training.steps import train_epoch
 

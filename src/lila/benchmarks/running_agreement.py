@@ -62,11 +62,11 @@ class Piece:
         net = lila.make_model("mlp", task.shape, len(task.classes))
         settings = _EXACT if self.passes == "exact" else {}
         made = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", seed=self.seed, **settings)
-        found = {
+        found: dict[str, Any] = {
             "ranges": dict(made.ranges),
             "test": made.test,
             "evidence": made.evidence.value,
-            "seconds": sum(sum(record["seconds"].values()) for record in made.history),
+            "seconds": sum(record.seconds.total for record in made.history),
         }
         found["gradient"] = exact_gradient(made, task.train, subset, gradients)
         return found

@@ -47,7 +47,7 @@ def whole_run(model: str, examples: int | None = None, epochs: int | None = None
     if not ranges["rotation"] > others:
         raise NumericalError(f"{model}: the rotation does not lead among the ranges {ranges}, so nothing is reported.")
     plain = plain_run(make_model(model, shape, _CLASSES), data, epochs, run.settings.batch_size)
-    in_epochs = [sum(record["seconds"][name] for record in run.history) for name in ("weights", "hyper")]
+    in_epochs = [sum(getattr(record.seconds, name) for record in run.history) for name in ("weights", "hyper")]
     return {
         "seconds of a plain run": plain,
         "run / plain run": taken / plain,

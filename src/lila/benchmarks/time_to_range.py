@@ -43,10 +43,10 @@ def main() -> None:
     started = time.process_time()
     history: list[dict[str, Any]] = []
 
-    def stop(record: dict[str, Any]) -> None:
-        history.append({"cpu seconds": time.process_time() - started, "ranges": record["ranges"]})
-        others = [value for name, value in record["ranges"].items() if name != "rotation"]
-        if abs(record["ranges"]["rotation"] - pi / 2) < 0.2 * pi / 2 and max(others) < 0.1:
+    def stop(record: lila.EpochRecord) -> None:
+        history.append({"cpu seconds": time.process_time() - started, "ranges": dict(record.ranges)})
+        others = [value for name, value in record.ranges.items() if name != "rotation"]
+        if abs(record.ranges["rotation"] - pi / 2) < 0.2 * pi / 2 and max(others) < 0.1:
             raise Learned
 
     settings = _SETTINGS[arguments.passes] | {"passes": arguments.passes, "seed": arguments.seed}

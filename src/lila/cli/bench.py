@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lila.benchmarks import JOBS, RUNS, machine, measure, memory, scaling, whole_run, width
     from lila.errors import ArgumentError
     from lila.training.checkpoint import write_json
-    from lila.training.settings import FULL_PASSES, PassesName
+    from lila.training.choices import FULL_PASSES, PassesName
 
     check_count("examples", arguments.examples, optional=True)
     check_count("repeats", arguments.repeats)

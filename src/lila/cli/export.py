@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 
 EXAMPLES = """examples:
   lila export runs/digits --to torchvision
@@ -29,16 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the family of the run offers them [torchvision]",
     )
     takes_path(parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file, not to standard output"))
-    parser.add_argument("--json", action="store_true", help="write the parameters as JSON instead of code")
+    add_own_code_options(parser)
+    parser.add_argument("--json", action="store_true", help="the parameters as JSON instead of code")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila export`."""
     from lila._util.files import replaced
     from lila.augment import InputFormat
-    from lila.training.runs import open_run
+    from lila.training.tasks import open_run
 
-    opened, task = open_run(arguments.run)
+    opened, task = open_run(arguments.run, own_code(arguments))
     augmentation = opened.model.augmentation
     channels = opened.shape[0]
     mean, std = ((0.0,) * channels, (1.0,) * channels) if task is None else (task.scaling.mean, task.scaling.std)

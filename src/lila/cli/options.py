@@ -1,12 +1,15 @@
-"""Options of the command line made from frozen settings, so that a setting is described in one place."""
+"""Options of the command line that are made from dataclasses, so that each setting is described in one place."""
 
 import argparse
 import re
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shtab
+
+if TYPE_CHECKING:
+    from lila.training.description import OwnCode
 
 
 def takes_path(*actions: argparse.Action) -> None:
@@ -21,13 +24,35 @@ def takes_folder(*actions: argparse.Action) -> None:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 
 
+def add_own_code_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which the user names a network and an augmentation of their own once more."""
+    parser.add_argument(
+        "--model",
+        metavar="FUNCTION",
+        help="package.module:function that made the run's network, if it is one of your own: lila calls no function "
+        "because a run names it",
+    )
+    parser.add_argument(
+        "--augment",
+        metavar="CLASS",
+        help="package.module:Class of the run's augmentation, if it is one of your own, for the same reason",
+    )
+
+
+def own_code(arguments: argparse.Namespace) -> "OwnCode":
+    """Return the code of the user's own that the command line names."""
+    from lila.training.description import OwnCode
+
+    return OwnCode(model=arguments.model, augmentation=arguments.augment)
+
+
 def add_settings(
     parser: argparse._ArgumentGroup, settings: type, choices: dict[str, type[StrEnum]], leave_out: set[str]
 ) -> None:
-    """Add an option for each field of a dataclass; one that is not given leaves no trace in the result.
+    """Add an option for each field of a dataclass; an option that is not given leaves no attribute in the result.
 
     Args:
-        parser: to add to.
+        parser: gets the options.
         settings: the dataclass, whose docstring describes its fields.
         choices: the enumerations of fields that are chosen by name.
         leave_out: fields without an option.
@@ -49,26 +74,26 @@ def add_settings(
 
 
 def given(arguments: argparse.Namespace, settings: type) -> dict[str, Any]:
-    """The options of a dataclass's fields that were given."""
+    """Return the values of a dataclass's fields that were given as options."""
     return {field.name: getattr(arguments, field.name) for field in fields(settings) if hasattr(arguments, field.name)}
 
 
 def attribute_texts(settings: type) -> dict[str, str]:
-    """What the "Attributes" section of a docstring says of each field."""
+    """Return what the "Attributes" section of a docstring says of each field."""
     section = (settings.__doc__ or "").partition("Attributes:\n")[2]
     entries = re.findall(r"^ {8}(\w+): (.+?)(?=^ {8}\w+: |\Z)", section, flags=re.MULTILINE | re.DOTALL)
     return {name: " ".join(text.split()) for name, text in entries}
 
 
 def read_count(text: str) -> int:
-    """A whole number that is not negative."""
+    """Read a whole number that is not negative."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 
 def read_size(text: str) -> tuple[int, int]:
-    """A size from "32" or "24x32" (height x width)."""
+    """Read a size as "32" or "24x32" (height x width)."""
     found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 32, or 24x32 for height x width")

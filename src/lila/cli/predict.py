@@ -1,4 +1,4 @@
-"""Tell the classes of images by the invariant network of a run, with their probabilities."""
+"""Predict the classes of images by the invariant network of a run, with their probabilities."""
 
 import argparse
 import csv
@@ -13,18 +13,19 @@ from torch import Tensor
 
 from lila._util.files import replaced
 from lila._util.spreadsheets import safe_cell
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 from lila.data.image_files import SUFFIXES, ImageFiles, image_paths
 from lila.data.images import ImageSet
-from lila.errors import DataError
+from lila.errors import DataError, NumericalError
+from lila.training.description import TaskDescription
 from lila.training.run import Run
-from lila.training.runs import RunTask, open_run
+from lila.training.tasks import open_run
 
 EXAMPLES = """examples:
   lila predict runs/photos new/ > classes.csv
   lila predict runs/photos one.png two.png --json"""
 
-_BATCH = 100
+_VIEWS = 2_000  # transformed images in memory at a time, about
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output"),
     )
     parser.add_argument("--resize", action="store_true", help="resize images of another size than the run's")
+    add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of CSV")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila predict`."""
-    opened, task = open_run(arguments.run)
+    opened, task = open_run(arguments.run, own_code(arguments))
     if task is None:
         raise DataError(f"{arguments.run} was not made by `lila train`: how its images were scaled is not known.")
     paths = tuple(_image_paths(arguments.images))
@@ -55,11 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @torch.no_grad()
-def probabilities(opened: Run, task: RunTask, files: ImageFiles) -> Tensor:
-    """Class probabilities of images, shape (n, c)."""
+def probabilities(opened: Run, task: TaskDescription, files: ImageFiles) -> Tensor:
+    """Return the class probabilities of images, shape (n, c).
+
+    Raises:
+        NumericalError: a probability is not finite.
+    """
     images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model.eval()
-    batches = torch.arange(len(images)).split(_BATCH)
-    return torch.cat([model(task.scaling(images.images(batch))).softmax(1) for batch in batches])
+    batches = torch.arange(len(images)).split(max(_VIEWS // model.samples, 1))
+    found = torch.cat([model(task.scaling(images.images(batch))).softmax(1) for batch in batches])
+    wrong = torch.nonzero(~found.isfinite().all(1)).flatten().tolist()
+    if wrong:
+        raise NumericalError(f"The network's prediction for {files.paths[wrong[0]]} is not finite.")
+    return found
 
 
 def _image_paths(given: list[Path]) -> Iterator[Path]:

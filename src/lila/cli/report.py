@@ -7,7 +7,7 @@ with a slider that moves through them; several runs side by side.
 import argparse
 from pathlib import Path
 
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 
 EXAMPLES = """examples:
   lila report runs/first
@@ -21,12 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, metavar="FILE", default=Path("report.html"), help="[report.html]")
     )
     parser.add_argument("--title", help="of the page")
+    add_own_code_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila report`."""
     from lila.results.report import sheet_of_folder, write_report
 
-    write_report([sheet_of_folder(folder) for folder in arguments.runs], arguments.out, arguments.title)
+    sheets = [sheet_of_folder(folder, own_code(arguments)) for folder in arguments.runs]
+    write_report(sheets, arguments.out, arguments.title)
     print(f"The report is {arguments.out}: open it in a browser.")
     return 0

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from lila._util.memory import keep_heap
-from lila.cli.options import read_count, takes_folder, takes_path
+from lila.cli.options import add_own_code_options, own_code, read_count, takes_folder, takes_path
 from lila.cli.show import record
 from lila.cli.together import add_device_options, processes
 from lila.cli.train import source
 from lila.data.task import load_data
-from lila.training.fit import resume
+from lila.training.description import read_description, read_task
 from lila.training.progress import ProgressName
-from lila.training.runs import read_task
+from lila.training.tasks import train_task
 
 EXAMPLES = """example:
   lila resume runs/digits"""
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila resume`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
     takes_path(parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved"))
+    add_own_code_options(parser)
     add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
@@ -33,17 +34,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila resume`."""
     keep_heap()
     with processes(arguments) as (ranks, where):
-        task = read_task(arguments.run)
+        description = read_description(arguments.run)
+        task = read_task(arguments.run, description)
         if arguments.data is not None:
             task = replace(task, recipe=replace(task.recipe, source=source(arguments.data)))
-        data = load_data(task.recipe, task.folder(), workers=arguments.workers)
+        data = load_data(task.recipe, task.data_folder, workers=arguments.workers)
         task.check(data)
-        made = resume(
+        made = train_task(
+            task,
+            data,
+            description.settings,
             arguments.run,
-            task.network(),
-            data.train,
-            task.made_augmentation(),
-            test=data.test,
+            own=own_code(arguments),
             progress="silent" if arguments.json else arguments.progress,
             device=where,
         )

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 
 if TYPE_CHECKING:
+    from lila.training.description import TaskDescription
     from lila.training.run import Run
-    from lila.training.runs import RunTask
 
 EXAMPLES = """examples:
   lila show runs/first
@@ -24,22 +24,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
+    add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila show`."""
-    from lila.training.runs import open_run
+    from lila.training.tasks import open_run
 
-    opened, task = open_run(arguments.run)
+    opened, task = open_run(arguments.run, own_code(arguments))
     if arguments.picture is not None:
         draw(opened, task, arguments.picture)
     print(json.dumps(record(opened), indent=2) if arguments.json else opened.summary())
     return 0
 
 
-def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
-    """Draw a run; with the true ranges and some images if it is known what it was made from."""
+def draw(run: "Run", task: "TaskDescription | None", path: Path) -> None:
+    """Draw a run, with the true ranges and some images if it is known what it was made from."""
     from lila.errors import DataError
     from lila.results.plots import draw_run
 
@@ -50,13 +51,13 @@ def draw(run: "Run", task: "RunTask | None", path: Path) -> None:
         images = task.some_images(_IMAGES)
     except DataError as error:
         print(f"lila: drawn without images, as the data is not there any more: {error}", file=sys.stderr)
-        draw_run(run, path, task.truth())
+        draw_run(run, path, task.true_ranges())
         return
-    draw_run(run, path, task.truth(), images, show=task.scaling.undo)
+    draw_run(run, path, task.true_ranges(), images, show=task.scaling.undo)
 
 
 def record(run: "Run") -> dict[str, Any]:
-    """What a run learned, as JSON."""
+    """Return what a run learned, as JSON."""
     return {
         "method": run.settings.method,
         "epochs": len(run.history),

@@ -1,4 +1,4 @@
-"""A command in the processes that torchrun started: where each computes, and which of them speaks."""
+"""A command in the processes that torchrun started: where each computes, and which of them prints."""
 
 import argparse
 import math
@@ -41,7 +41,7 @@ def read_seconds(text: str) -> float:
 
 @contextmanager
 def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
-    """The processes of this command, and the device of this one; those that are not the first do not speak."""
+    """Join the processes of this command, and give the device of this one; only the first displays progress."""
     from lila._util.ranks import process_group
 
     where = device(arguments.device)
@@ -52,7 +52,7 @@ def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
 
 
 def device(name: str | None) -> str:
-    """The device named, or a GPU if there is one; under torchrun each process takes the GPU of its number."""
+    """Return the device named, or a GPU if there is one; under torchrun each process takes the GPU of its number."""
     import torch
 
     if name is None:
@@ -67,5 +67,5 @@ def device(name: str | None) -> str:
 
 
 def restarted() -> bool:
-    """Whether torchrun started these processes anew after some failed (`--max-restarts`)."""
+    """Return whether torchrun started these processes anew after some failed (`--max-restarts`)."""
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

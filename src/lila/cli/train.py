@@ -9,7 +9,6 @@ settings for this kind of image, with a pass over all images after each epoch.
 
 import argparse
 import json
-import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
 from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
-from lila.cli.options import add_settings, given, read_count, takes_folder, takes_path
+from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
 from lila.cli.show import record
 from lila.cli.together import add_device_options, processes, restarted
 from lila.curvature import CurvatureKind, StructureName
@@ -31,14 +30,15 @@ from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
-from lila.training.checkpoint import CHECKPOINT, read_settings
-from lila.training.fit import fit, resume
+from lila.training.checkpoint import CHECKPOINT
+from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
+from lila.training.description import AugmentationDescription, TaskDescription, read_description
+from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
 from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
-from lila.training.run import Run
-from lila.training.runs import RunTask, read_task
-from lila.training.settings import AveragesName, FinalName, OptimiserName, PassesName, Settings
+from lila.training.settings import Settings
+from lila.training.tasks import discard_unfinished, train_task
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -55,6 +55,7 @@ CHOICES: dict[str, Any] = {
     "passes": PassesName,
     "noise": NoiseName,
     "averages": AveragesName,
+    "precision_steps": PrecisionSteps,
     "final_evidence": FinalName,
     "transform": VersionName,
     "scaling": ScalingName,
@@ -79,10 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
     add_augmentation(parser)
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
-    add_settings(settings, Settings, CHOICES, leave_out={"subset"})
-    settings.add_argument(
-        "--gradient-subset", type=int, metavar="N", help="examples per gradient of the evidence [all, or by preset]"
-    )
+    add_settings(settings, Settings, CHOICES, leave_out=set())
 
 
 def add_augmentation(parser: argparse.ArgumentParser) -> None:
@@ -106,21 +104,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
     keep_heap()
     with processes(arguments) as (ranks, where):
-        task, preset = make_task(arguments)
-        settings = given_settings(arguments, preset, task.examples[0])
-        run_task = describe_run(arguments, task, preset, settings)
-        folder = arguments.out or default_folder(run_task, settings)
-        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, run_task, settings)):
+        data, preset = make_data(arguments)
+        settings = given_settings(arguments, preset, data.examples[0])
+        task = describe_task(arguments, data, preset)
+        folder = arguments.out or default_folder(task, settings)
+        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, task, settings)):
             raise ArgumentError(
                 f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another "
                 "--out."
             )
         is_new = not folder.exists()
+        own = own_code(arguments)
+        progress = "silent" if arguments.json else arguments.progress
         try:
-            made = train(arguments, task, run_task, settings, folder, where, ranks.first)
+            made = train_task(task, data, settings, folder, own=own, progress=progress, device=where)
+        except FolderInUseError:
+            raise
         except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
-            if is_new and ranks.first and not (folder / CHECKPOINT).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            if is_new and ranks.first:
+                discard_unfinished(folder)
             raise
     if ranks.first:
         print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
@@ -128,63 +130,33 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def make_task(arguments: argparse.Namespace) -> tuple[Task, Preset]:
-    """The data made ready, and the preset for its kind of images."""
+def make_data(arguments: argparse.Namespace) -> tuple[Task, Preset]:
+    """Make the data ready, and choose the preset for its kind of images."""
     recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
     data = read_source(recipe, arguments.data_dir)
     preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
     return prepare(data, recipe, workers=arguments.workers), preset
 
 
-def describe_run(arguments: argparse.Namespace, task: Task, preset: Preset, settings: Settings) -> RunTask:
-    """What the run is made from."""
+def describe_task(arguments: argparse.Namespace, data: Task, preset: Preset) -> TaskDescription:
+    """Describe what the run is made from."""
     augmentation = {
         "generators": arguments.generators and [name.strip() for name in arguments.generators.split(",")],
         "padding": arguments.padding,
         "init": arguments.init,
         "parameterisation": arguments.parameterisation,
     }
-    return RunTask(
-        task.recipe,
-        None if arguments.data_dir is None else str(arguments.data_dir.resolve()),
-        arguments.model or preset.model,
-        {name: value for name, value in augmentation.items() if value is not None},
-        settings.seed,
-        task.shape,
-        task.classes,
-        task.scaling,
-        task.examples,
-        arguments.augment,
+    described = AugmentationDescription(
+        arguments.augment, {name: value for name, value in augmentation.items() if value is not None}
     )
+    return TaskDescription.of(data, arguments.model or preset.model, described, arguments.data_dir)
 
 
-def train(
-    arguments: argparse.Namespace,
-    task: Task,
-    run_task: RunTask,
-    settings: Settings,
-    folder: Path,
-    where: str,
-    writes: bool,
-) -> Run:
-    """Train the network of a run in its folder, or go on with it if torchrun has started this anew."""
-    network, augmentation = run_task.network(), run_task.made_augmentation()
-    common: dict[str, Any] = {
-        "test": task.test,
-        "progress": "silent" if arguments.json else arguments.progress,
-        "device": where,
-    }
-    if (folder / CHECKPOINT).exists():
-        return resume(folder, network, task.train, augmentation, **common)
-    if writes:
-        run_task.write(folder)
-    return fit(network, task.train, augmentation, folder=folder, settings=settings, **common)
-
-
-def is_same_run(folder: Path, run_task: RunTask, settings: Settings) -> bool:
-    """Whether the run in a folder is the one that this command began before it was started anew."""
-    before = replace(read_settings(folder), microbatch=settings.microbatch, memory=settings.memory)
-    return before == settings.resolved(run_task.examples[0]) and read_task(folder) == run_task
+def is_same_run(folder: Path, task: TaskDescription, settings: Settings) -> bool:
+    """Return whether the run in a folder is the one that this command began before it was started anew."""
+    description = read_description(folder)
+    before = replace(description.settings, microbatch=settings.microbatch, memory=settings.memory)
+    return before == settings.resolved(task.examples[0]) and description.task == task
 
 
 def source(text: str) -> str:
@@ -193,23 +165,20 @@ def source(text: str) -> str:
 
 
 def given_recipe(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The recipe's fields that were given."""
+    """Return the fields of the recipe that were given."""
     return {name: value for name, value in given(arguments, Recipe).items() if value is not None}
 
 
 def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int) -> Settings:
-    """The settings: those given, else the preset's, else the defaults."""
+    """Return the settings that were given, else those of the preset, else the defaults."""
     changes = given(arguments, Settings)
-    changes.pop("subset", None)  # that of the data
-    if arguments.gradient_subset is not None:
-        changes["subset"] = arguments.gradient_subset
-    elif preset.settings.get("subset", 0) >= examples:
-        changes["subset"] = None
+    if preset.settings.get("gradient_examples", 0) >= examples:
+        changes.setdefault("gradient_examples", None)  # the preset asks for more examples than there are
     return Settings.from_dict(asdict(Settings()) | preset.settings | changes)
 
 
 def read_numbers(text: str) -> float | list[float]:
-    """One number, or several with commas between them."""
+    """Read one number, or several with commas between them."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -217,15 +186,15 @@ def read_numbers(text: str) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def default_folder(task: RunTask, settings: Settings) -> Path:
+def default_folder(task: TaskDescription, settings: Settings) -> Path:
     """Return a folder named after the data, the network, the augmentation, the method and the seed."""
     name = Path(task.recipe.source).name.partition(".")[0]
-    model, family = (made.replace(":", ".") for made in (task.model, task.family))
+    model, family = (made.replace(":", ".") for made in (task.model, task.augmentation.family))
     words = [name, task.recipe.transform, model, family, settings.method, f"seed{settings.seed}"]
     return Path("runs") / "-".join(word for word in words if word not in ("original", "affine"))
 
 
 def note(arguments: argparse.Namespace, text: str) -> None:
-    """Tell a person something, on standard error so that it is never part of a result."""
+    """Print a remark to standard error, so that it is never part of a result."""
     if not arguments.json and arguments.progress != "silent":
         print(text, file=sys.stderr)

@@ -8,30 +8,28 @@ import torch
 
 from lila._util.ranks import Ranks
 from lila.data.examples import Data, Examples
-from lila.training.settings import Resolved
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
-_COMPARED = 16  # examples by which they find out if they have the same data
-_OWN = ("microbatch", "memory")  # what depends on the machine
+_COMPARED = 16  # examples that are compared
+_OWN = ("microbatch", "memory")  # settings that depend on the machine
 
 
-def agreed(state: State, settings: Resolved, data: Data) -> Ranks:
-    """The processes of the run, all with the first one's state.
+def start_alike(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> None:
+    """Check that all processes of a run were started alike, and give them the first one's state.
 
     Raises:
         ArgumentError: they were started with different settings or data, or read different checkpoints.
     """
-    ranks = Ranks.here()
     if ranks.count > 1:
         with ranks.together(next(state.model.parameters()).device):
             mine = started_with(state, settings, data)
         ranks.check_same(mine)
         ranks.send_(list(state.tensors().values()), source=0)  # whatever weights each began with
-    return ranks
 
 
-def started_with(state: State, settings: Resolved, data: Data) -> dict[str, Any]:
-    """What must be the same in all processes of a run, by name; of the data, its length and a few of its examples."""
+def started_with(state: State, settings: ResolvedSettings, data: Data) -> dict[str, Any]:
+    """Return by name what must be the same in all processes: of the data, its length and a few of its examples."""
     examples = Examples(data)
     some = torch.linspace(0, len(examples) - 1, min(len(examples), _COMPARED)).long()
     digest = hashlib.sha256()

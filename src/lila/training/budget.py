@@ -1,9 +1,8 @@
 """The microbatch that fits into a memory budget, found by measuring small ones.
 
-The memory of a microbatch of b examples is  fixed + b * each:  factors and cotangents, which do not depend on b, and
-the graph, of the second pass or of a step of the weights with its larger part of a batch. Two measurements give both
-numbers. What is largest at a time may be another thing for larger batches, so the choice is measured too, and made
-smaller if needed.
+The memory of a microbatch of b examples is  fixed + b * each.  The fixed part holds factors and cotangents. The other
+part is the graph, of the second pass or of a step of the weights, whichever is larger. Two measurements give both
+numbers. Memory may not grow linearly in b, so the choice is measured too, and made smaller if needed.
 """
 
 from math import ceil
@@ -17,22 +16,23 @@ from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
 from lila.laplace.evidence import Evidence
 from lila.laplace.passes import pull_back
-from lila.training.methods import By
-from lila.training.settings import PassesName, Resolved
+from lila.training.choices import PassesName
+from lila.training.methods import LearnedBy
+from lila.training.settings import ResolvedSettings
 
 _SMALL, _LESS_SMALL = 1, 3
-_SHARE = 0.5  # of the free memory, if the user names no budget
-_MOST_ON_CPU = 128 * 31  # views of a step of the weights: larger parts only leave the caches
+_SHARE = 0.5  # of the free memory that is the budget, if the user names none
+_MOST_ON_CPU = 128 * 31  # views in memory in a step of the weights: more would only leave the caches
 
 
-def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int:
-    """The number of examples whose graph fits into the budget.
+def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings) -> int:
+    """Return the number of examples whose graph fits into the budget.
 
     Args:
-        evidence: whose second pass is measured.
+        evidence: its second pass is measured.
         data: the training data.
-        settings: name the budget, half of what is free if None, and the batch of a step of the weights, of which no
-            more than a part is useful.
+        settings: give the budget, which is half of the free memory if None, and the batch of a step of the weights,
+            beyond which a larger microbatch is of no use.
     """
     device = next(evidence.model.net.parameters()).device
     budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
@@ -49,21 +49,21 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: Resolved) -> int
         )
     most = ceil(_MOST_ON_CPU / settings.weight_samples)
     of_step = settings.batch_size if device.type == "cuda" else min(settings.batch_size, most)
-    wanted = ceil(of_step / settings.step_to_pass)
+    wanted = ceil(of_step / settings.microbatch_ratio)
     if settings.passes == PassesName.RUNNING:
         wanted = max(wanted, min(settings.hyper_batch, settings.batch_size))
     else:  # a pass is slow in small pieces: few views in steps of the weights are no reason to take few examples here
         in_pass = min(settings.batch_size, ceil(_MOST_ON_CPU / settings.samples))
-        wanted = max(wanted, ceil(in_pass * settings.samples / settings.weight_samples / settings.step_to_pass))
+        wanted = max(wanted, ceil(in_pass * settings.samples / settings.weight_samples / settings.microbatch_ratio))
     count = min(fits, wanted)
     while count > 1 and (used := measure(evidence, data, count, settings)) > budget:
         count = max(min(int(count * (budget - fixed) / (used - fixed)), count - 1), 1)
     return count
 
 
-def measure(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
-    """Peak bytes of the second pass over `count` examples, or of a step of the weights with so many more."""
-    in_step = max(min(int(settings.step_to_pass * count), max(settings.batch_size, count)), 1)
+def measure(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
+    """Return the peak bytes of the second pass over `count` examples or of a step of the weights, if that is larger."""
+    in_step = max(min(int(settings.microbatch_ratio * count), max(settings.batch_size, count)), 1)
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 
@@ -79,7 +79,7 @@ def _check_views(evidence: Evidence, data: Data, budget: float) -> None:
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
-    cotangent = evidence.no_curvature()  # of the size of the true one, without its decompositions
+    cotangent = evidence.no_curvature()  # it has the size of the true one, but needs no decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
     parameters = list(evidence.pulled().values())
@@ -88,8 +88,8 @@ def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     return allocation.peak
 
 
-def _of_step(evidence: Evidence, data: Data, count: int, settings: Resolved) -> int:
-    eta_by_loss = settings.how.eta is By.LOSS  # a step then goes back through the transformations
+def _of_step(evidence: Evidence, data: Data, count: int, settings: ResolvedSettings) -> int:
+    eta_by_loss = settings.procedure.eta is LearnedBy.LOSS  # a step then differentiates the transformations too
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     model = evidence.model.with_samples(settings.weight_samples)
     module = model if eta_by_loss else model.net
@@ -103,5 +103,5 @@ def _of_step(evidence: Evidence, data: Data, count: int, settings: Resolved) -> 
 
 
 def repeated(batch: Batch, count: int) -> Batch:
-    """The first example of a batch, `count` times."""
+    """Return the first example of a batch, `count` times."""
     return Batch(*(part[:1].repeat(count, *[1] * (part.dim() - 1)) for part in (batch.index, batch.x, batch.y)))

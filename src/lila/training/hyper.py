@@ -1,9 +1,10 @@
 """Steps on the evidence while the weights are trained: one after every few batches, on a few examples of a batch.
 
-A run goes through three phases. At first the network only fits, and its curvature is gathered. When it begins to
-explain the data, the prior precisions follow the evidence. They need no data once the curvature is decomposed, so they
-arrive at once. When it explains half of what can be explained, the ranges follow too. A network that has learned
-nothing loses nothing by averaging over any transformation, so that ranges which move earlier run away.
+A run goes through three phases. At first only the weights are trained, and the curvature is accumulated. When the
+network begins to explain the data, the prior precisions follow the evidence. They need no data once the curvature is
+decomposed, so they reach their fixed point at once. When the network explains half of what can be explained, the ranges
+follow too. A network that has learned nothing loses nothing by averaging over any transformation, so ranges that move
+earlier run away.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,24 +23,24 @@ from lila.laplace.running import RunningEvidence
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 
 _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less
-_FORGET = 0.5  # of what was seen so far, what the running average is worth at most: early factors are of no use
-_VIEWS = 1.0  # of each example of an epoch in hyper-steps: half as many as in steps of the weights
-_ENOUGH_STEPS = 600  # hyper-steps of a run, for ranges to settle: with few batches in all, they come more often
+_FORGET = 0.5  # share of the examples so far that the running average is worth at most: early factors mislead
+_VIEWS = 1.0  # in the hyper-steps of an epoch, per example: half as many as in the steps of the weights
+_ENOUGH_STEPS = 600  # hyper-steps of a run that let ranges settle: in short runs they come more often
 _LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
-_LEAST_DECOMPOSITIONS = 12  # of a run, about: a short one is decomposed more often than the rules below ask for
-_REFRESHED = 1 / 16  # of the window, what is new at a decomposition
-_DECOMPOSING = 0.15  # of the time of a run, at most
+_LEAST_DECOMPOSITIONS = 12  # of a run, about: short runs decompose more often than the rules below ask for
+_REFRESHED = 1 / 16  # share of the window that is new at a decomposition
+_DECOMPOSING = 0.15  # share of a run's time that decompositions take at most
 _PRIOR_BELOW, _PRIOR_LATEST = 0.75, 0.1  # share unexplained, and share of the run, from which the prior follows
 _RANGES_BELOW, _RANGES_LATEST = 0.5, 0.375  # the same for the ranges
-_HYPER_COST = 5.0  # of a view in a hyper-step, in forward passes of a view; steps of the weights take about as long
-_HOLD = 0.3  # of the run, after which the learning rate of the ranges decays
+_HYPER_COST = 5.0  # forward passes that take as long as a hyper-step, per view; steps of the weights cost about as much
+_HOLD = 0.3  # share of the run after which the learning rate of the ranges decays
 
 
 class HyperOptimiser:
     """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
 
-    Call `step` with each batch after the weights have taken their step on it. Batches must be shuffled, as those that a
-    hyper-step uses stand for all. Outside of `step` the hyperparameters are constants (`requires_grad` is False), so
+    Call `step` with each batch after the weights have taken their step on it. Batches must be shuffled, as the examples
+    of a hyper-step stand for all. Outside of `step` the hyperparameters are constants (`requires_grad` is False), so
     that the loss of the weights has no graph to them; `release` ends that.
 
     Args:
@@ -175,7 +176,7 @@ class HyperOptimiser:
         self._advance()
 
     def _advance(self) -> None:
-        """Go from one phase to the next, and decompose when it is time."""
+        """Go from one phase to the next when it is due, and decompose."""
         progress, unexplained = self.taken / self.steps, self.running.unexplained
         misfit = 1.0 if unexplained is None else unexplained
         if self.burn_in is None:
@@ -201,11 +202,11 @@ class HyperOptimiser:
         self._decompose_at = self.hyper_steps + min(wanted, self._most_interval)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
-        """The evidence of the whole data set from the running averages, as they are now.
+        """Estimate the evidence of the whole data set from the present running averages.
 
         Args:
-            log_likelihood: that of all N examples and its standard error, if it is known better than from the examples
-                of the last hyper-steps.
+            log_likelihood: the log-likelihood of all N examples and its standard error, if they are known better than
+                from the examples of the last hyper-steps.
         """
         return self.running.estimate(log_likelihood)
 
@@ -215,7 +216,7 @@ class HyperOptimiser:
             parameter.requires_grad_(True)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that changes beside the hyperparameters themselves, as named tensors, not copied."""
+        """Return as named tensors, not copied, all that changes beside the hyperparameters themselves."""
         counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
         named = {"counts": torch.tensor(counts)}
         named |= {f"running.{name}": tensor for name, tensor in self.running.tensors().items()}
@@ -224,7 +225,7 @@ class HyperOptimiser:
         return named
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `state_dict` gave."""
+        """Put back what `state_dict` returned."""
         try:
             self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
             self.running.load_tensors(without_prefix(tensors, "running."))
@@ -248,7 +249,7 @@ def _check_rates(**rates: float) -> None:
 
 
 def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
-    """Batches from one hyper-step to the next, such that there is a view of a hyper-step for each example.
+    """Return the batches from one hyper-step to the next, such that each example gets about one view in hyper-steps.
 
     If that would make too few hyper-steps in the whole run, they come more often, up to every second batch.
     """
@@ -258,7 +259,7 @@ def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int
 
 @contextmanager
 def trainable(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Let gradients flow to some parameters for a while."""
+    """Let gradients flow to some parameters within the block."""
     for parameter in parameters:
         parameter.requires_grad_(True)
     try:

@@ -1,44 +1,42 @@
-"""What becomes of a run that is interrupted."""
+"""An interrupted run leaves a checkpoint of its last whole epoch."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-from torch import Tensor
 
 from lila._util.ranks import RankError
-from lila.training.checkpoint import write_checkpoint
+from lila.training.checkpoint import Checkpoint, CheckpointWriter
 from lila.training.state import State
 
 
 @contextmanager
-def saved_on_interruption(state: State, folder: Path | None) -> Iterator[Callable[[], None]]:
-    """Write the state that was last kept to a checkpoint when Ctrl-C, SIGTERM or another process's end ends the run.
+def saved_on_interruption(state: State, writer: CheckpointWriter | None) -> Iterator[Callable[[], None]]:
+    """Write a checkpoint when Ctrl-C, SIGTERM or the end of another process ends the run.
 
-    The state is whole between epochs only, so it is kept (copied) there, and what a half epoch did is done again.
+    The state is whole between epochs only. The function that is yielded keeps a copy of it there, and a run that goes
+    on repeats the epoch that was interrupted.
     """
-    kept: list[tuple[dict[str, Tensor], int, list[dict[str, Any]]]] = []
+    kept: list[Checkpoint] = []
 
     def keep() -> None:
-        if folder is not None:
-            kept[:] = [({k: v.clone() for k, v in state.tensors().items()}, state.epoch, list(state.history))]
+        if writer is not None:
+            tensors = {name: tensor.clone() for name, tensor in state.tensors().items()}
+            kept[:] = [Checkpoint(tensors, state.epoch, list(state.history))]
 
     keep()
     with ended_by_sigterm():
         try:
             yield keep
         except (KeyboardInterrupt, SystemExit, RankError):
-            if folder is not None and kept and kept[0][1] > 0:  # nothing is left of a run that got through no epoch
-                write_checkpoint(folder, *kept[0])
+            if writer is not None and kept and kept[0].epoch > 0:  # else there is nothing to go on from
+                writer.write(kept[0])
             raise
 
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process in good order, as Ctrl-C does. Only the main thread is told of it."""
+    """Let SIGTERM end the process in good order, as Ctrl-C does. Only the main thread receives signals."""
 
     def stop(number: int, frame: object) -> None:
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""Which quantity each method learns eta and the prior by. The loop is the same for all, so comparisons are fair."""
+"""The methods, and by which quantity each learns eta and the prior. All share one loop, so comparisons are fair."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -6,15 +6,15 @@ from enum import Enum, StrEnum
 from lila.laplace.passes import Average
 
 
-class By(Enum):
-    """What a group of hyperparameters is learned by."""
+class LearnedBy(Enum):
+    """The quantity by which a group of hyperparameters is learned."""
 
     EVIDENCE = "evidence"
     """A gradient step on the evidence after an epoch."""
     LOSS = "loss"
     """The training loss, together with the weights, batch by batch."""
     NOTHING = "nothing"
-    """It stays as it is."""
+    """No quantity: the hyperparameters stay as they are."""
 
 
 class MethodName(StrEnum):
@@ -30,21 +30,21 @@ class MethodName(StrEnum):
 
 
 @dataclass(frozen=True)
-class Method:
-    """How a method differs from the others.
+class Procedure:
+    """What a method learns, and by which quantity.
 
     Attributes:
-        eta: what the augmentation is learned by.
-        prior: what prior precisions and observation noise are learned by.
+        eta: the quantity by which the augmentation is learned.
+        prior: the quantity by which prior precisions and observation noise are learned.
         invariant: whether the network is averaged at all; if not, one untransformed view is used.
-        average: what is averaged.
+        average: what is averaged over the views: the function or the log-likelihood.
         rewards_eta: whether the loss rewards the norm of eta (Augerino).
-        layers: over whose weights the evidence integrates: "all" or "last".
+        layers: the layers whose weights the evidence integrates over: "all" or "last".
         decays_weights: whether the prior precision is set to give the weight decay of the settings.
     """
 
-    eta: By
-    prior: By
+    eta: LearnedBy
+    prior: LearnedBy
     invariant: bool = True
     average: Average = Average.FUNCTION
     rewards_eta: bool = False
@@ -52,12 +52,12 @@ class Method:
     decays_weights: bool = False
 
 
-METHODS: dict[MethodName, Method] = {
-    MethodName.LILA: Method(eta=By.EVIDENCE, prior=By.EVIDENCE),
-    MethodName.NON_INVARIANT: Method(eta=By.NOTHING, prior=By.EVIDENCE, invariant=False),
-    MethodName.AUGERINO: Method(eta=By.LOSS, prior=By.NOTHING, rewards_eta=True, decays_weights=True),
-    MethodName.MAXIMUM_LIKELIHOOD: Method(eta=By.LOSS, prior=By.EVIDENCE),
-    MethodName.FIXED: Method(eta=By.NOTHING, prior=By.EVIDENCE),
-    MethodName.FIXED_LOSS: Method(eta=By.NOTHING, prior=By.EVIDENCE, average=Average.LOG_LIKELIHOOD),
-    MethodName.LAST_LAYER: Method(eta=By.EVIDENCE, prior=By.EVIDENCE, layers="last"),
+PROCEDURES: dict[MethodName, Procedure] = {
+    MethodName.LILA: Procedure(eta=LearnedBy.EVIDENCE, prior=LearnedBy.EVIDENCE),
+    MethodName.NON_INVARIANT: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE, invariant=False),
+    MethodName.AUGERINO: Procedure(eta=LearnedBy.LOSS, prior=LearnedBy.NOTHING, rewards_eta=True, decays_weights=True),
+    MethodName.MAXIMUM_LIKELIHOOD: Procedure(eta=LearnedBy.LOSS, prior=LearnedBy.EVIDENCE),
+    MethodName.FIXED: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE),
+    MethodName.FIXED_LOSS: Procedure(eta=LearnedBy.NOTHING, prior=LearnedBy.EVIDENCE, average=Average.LOG_LIKELIHOOD),
+    MethodName.LAST_LAYER: Procedure(eta=LearnedBy.EVIDENCE, prior=LearnedBy.EVIDENCE, layers="last"),
 }

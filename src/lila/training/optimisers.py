@@ -1,4 +1,4 @@
-"""What runs keep of `torch.optim` optimisers: their learning rate, and their state as named tensors."""
+"""The learning rates of `torch.optim` optimisers, and their state as named tensors."""
 
 from collections.abc import Mapping
 from math import cos, pi
@@ -6,19 +6,21 @@ from math import cos, pi
 import torch
 from torch import Tensor
 
+from lila.errors import ArgumentError
+
 
 def cosine(start: float, end: float, progress: float) -> float:
-    """A rate that falls from start to end along half a cosine while progress goes from 0 to 1."""
+    """Return a rate that falls from start to end along half a cosine while progress goes from 0 to 1."""
     return end + (start - end) * (1 + cos(pi * min(progress, 1.0))) / 2
 
 
 def optimised(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    """The parameters that an optimiser steps."""
+    """Return the parameters that an optimiser steps."""
     return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
 
 def optimiser_tensors(name: str, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The state of an optimiser by names that begin with its own, not copied."""
+    """Return the state of an optimiser by names that begin with its own, not copied."""
     return {
         f"optimiser.{name}.{position}.{key}": value
         for position, parameter in enumerate(optimised(optimiser))
@@ -28,9 +30,19 @@ def optimiser_tensors(name: str, optimiser: torch.optim.Optimizer) -> dict[str, 
 
 
 def load_optimiser_tensors(name: str, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimiser_tensors` gave; a parameter of which there is nothing begins anew."""
+    """Put back what `optimiser_tensors` returned; a parameter without saved state begins anew.
+
+    Raises:
+        ArgumentError: a saved tensor has another shape than its parameter.
+    """
     for position, parameter in enumerate(optimised(optimiser)):
         saved = without_prefix(tensors, f"optimiser.{name}.{position}.")
+        for key, value in saved.items():
+            if value.shape != (() if key == "step" else parameter.shape):
+                raise ArgumentError(
+                    f"'optimiser.{name}.{position}.{key}' has shape {tuple(value.shape)}, which is not that of its "
+                    "parameter."
+                )
         if saved:
             optimiser.state[parameter] = {
                 key: value.clone() if key == "step" else value.to(parameter.device, copy=True)
@@ -39,5 +51,5 @@ def load_optimiser_tensors(name: str, optimiser: torch.optim.Optimizer, tensors:
 
 
 def without_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with a prefix, by the rest of their names."""
+    """Return the tensors whose names begin with a prefix, by the rest of their names."""
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}

@@ -18,7 +18,7 @@ class Preset:
 
     Attributes:
         model: the network.
-        settings: that differ from `Settings`.
+        settings: those that differ from the defaults of `Settings`.
     """
 
     model: str
@@ -42,7 +42,7 @@ _CIFAR: dict[str, Any] = _PAPER | {
     "lr_end": 1e-6,
     "eta_lr": 0.005,
     "eta_lr_end": 0.005,
-    "subset": 5000,
+    "gradient_examples": 5000,
 }
 
 PRESETS: dict[tuple[PresetName, bool], Preset] = {
@@ -51,4 +51,4 @@ PRESETS: dict[tuple[PresetName, bool], Preset] = {
     (PresetName.PAPER, False): Preset("mlp", _MNIST),
     (PresetName.PAPER, True): Preset("resnet-8-8", _CIFAR),
 }
-"""By name, and whether the images have colour. Those of the paper are its settings for MNIST and for CIFAR-10."""
+"""Presets by name and by whether the images have colour. "paper" has the paper's settings for MNIST and CIFAR-10."""

@@ -1,18 +1,20 @@
-"""Telling how a run goes: a live table in a terminal, plain lines elsewhere, nothing on request."""
+"""The progress of a run: a live table in a terminal, plain lines elsewhere, nothing on request."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from lila.training.history import EpochRecord
+
 
 class ProgressName(StrEnum):
-    """The ways of telling."""
+    """The ways to display progress."""
 
     AUTO = "auto"
     LIVE = "live"
@@ -20,21 +22,21 @@ class ProgressName(StrEnum):
     SILENT = "silent"
 
 
-class Progress(Protocol):
-    """Told of each epoch's record."""
+class Display(Protocol):
+    """Displays epochs."""
 
-    def __call__(self, record: dict[str, Any]) -> None:
-        """Show a record."""
+    def __call__(self, record: EpochRecord) -> None:
+        """Display an epoch."""
 
 
 @contextmanager
-def telling(name: ProgressName, epochs: int, console: Console | None = None) -> Iterator[Progress]:
-    """A way of telling, open while the run lasts.
+def displayed_progress(name: ProgressName, epochs: int, console: Console | None = None) -> Iterator[Display]:
+    """Open a display for as long as a run lasts.
 
     Args:
-        name: which; AUTO is LIVE in a terminal and LINES elsewhere.
+        name: the way to display progress; AUTO is LIVE in a terminal and LINES elsewhere.
         epochs: of the whole run.
-        console: where to tell it; standard output if None.
+        console: where to display it; standard output if None.
     """
     console = console or Console(file=sys.stdout)
     if name is ProgressName.AUTO:
@@ -48,29 +50,27 @@ def telling(name: ProgressName, epochs: int, console: Console | None = None) -> 
         yield lambda record: None
 
 
-def facts(record: dict[str, Any], epochs: int) -> dict[str, str]:
-    """What there is to tell of an epoch, as text by name."""
-    told = {"epoch": f"{record['epoch']}/{epochs}", "loss": f"{record['loss']:.4f}"}
-    if "accuracy" in record:
-        told["accuracy"] = f"{record['accuracy']:.1%}"
-    if "evidence" in record:
-        terms = record["evidence"]
-        told["evidence"] = (
-            f"{terms['value']:.1f} = {terms['log_likelihood']:.1f} {terms['log_prior']:+.1f} {terms['log_det']:+.1f}"
-        )
-    told |= record["readable_ranges"]
-    seconds = round(sum(record["seconds"].values()) * (epochs - record["epoch"]))
-    told["left"] = f"{seconds // 60} min {seconds % 60:02} s"
-    return told
+def facts(record: EpochRecord, epochs: int) -> dict[str, str]:
+    """Return what is displayed of an epoch, as text by name."""
+    texts = {"epoch": f"{record.epoch}/{epochs}", "loss": f"{record.loss:.4f}"}
+    if record.accuracy is not None:
+        texts["accuracy"] = f"{record.accuracy:.1%}"
+    if record.evidence is not None:
+        e = record.evidence
+        texts["evidence"] = f"{e.value:.1f} = {e.log_likelihood:.1f} {e.log_prior:+.1f} {e.log_det:+.1f}"
+    texts |= record.readable_ranges
+    seconds = round(record.seconds.total * (epochs - record.epoch))
+    texts["left"] = f"{seconds // 60} min {seconds % 60:02} s"
+    return texts
 
 
-def line(record: dict[str, Any], epochs: int) -> str:
-    """An epoch in one line."""
+def line(record: EpochRecord, epochs: int) -> str:
+    """Return an epoch in one line."""
     return "  ".join(f"{name} {text}" for name, text in facts(record, epochs).items())
 
 
-def table(record: dict[str, Any], epochs: int) -> Table:
-    """An epoch as a table of two columns."""
+def table(record: EpochRecord, epochs: int) -> Table:
+    """Return an epoch as a table of two columns."""
     made = Table(show_header=False, box=None, pad_edge=False)
     for name, text in facts(record, epochs).items():
         made.add_row(name, text)

@@ -2,33 +2,39 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import torch
 from torch import nn
 
 from lila._util.versions import versions
 from lila.augment.base import Augmentation
-from lila.errors import ArgumentError
+from lila.errors import ArgumentError, CheckpointError, NumericalError
 from lila.laplace.evidence import Estimate, Terms
 from lila.laplace.posterior import Posterior
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
-from lila.training.architecture import build, describe
+from lila.training.architecture import Description, build, build_like, count_outputs
 from lila.training.checkpoint import (
     CHECKPOINT,
-    MODEL,
     RESULT,
-    SETTINGS,
-    CheckpointError,
+    RUN,
+    Checkpoint,
+    CheckpointWriter,
+    check_identity,
     read_checkpoint,
     read_json,
-    read_settings,
-    write_checkpoint,
     write_json,
 )
-from lila.training.settings import Resolved
+from lila.training.description import RunDescription, check_shape, read_description
+from lila.training.history import EpochRecord
+from lila.training.lock import locked
+from lila.training.optimisers import without_prefix
+from lila.training.schema import checked
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
 M = TypeVar("M", bound=nn.Module)
@@ -36,7 +42,7 @@ M = TypeVar("M", bound=nn.Module)
 _BAR = 24  # characters of the longest bar
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """A finished run.
 
@@ -51,11 +57,11 @@ class Run:
         shape: of one input.
     """
 
-    settings: Resolved
+    settings: ResolvedSettings
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
-    history: list[dict[str, Any]] = field(repr=False)
+    history: list[EpochRecord] = field(repr=False)
     evidence: Terms
     test: dict[str, float] | None
     shape: tuple[int, ...]
@@ -66,7 +72,7 @@ class Run:
         return self.model.augmentation.ranges
 
     def summary(self) -> str:
-        """What was learned, in a few lines."""
+        """Return what was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs"]
         augmentation = self.model.augmentation
         readable, shares = augmentation.readable_ranges(self.shape), augmentation.shares
@@ -91,39 +97,70 @@ class Run:
                 "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
                 f"evidence = lila.Evidence(run.model, run.likelihood, run.prior, {self.settings.structure!r}, "
-                f"{self.settings.curvature!r}, layers={self.settings.how.layers!r})."
+                f"{self.settings.curvature!r}, layers={self.settings.procedure.layers!r})."
             )
         return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 
     def save(self, folder: str | Path) -> None:
         """Write the run to a folder, from which `lila.load` reads it."""
         folder = Path(folder)
-        if (folder / CHECKPOINT).exists():
-            raise ArgumentError(f"{folder} already holds a run; choose another folder.")
-        state = State(self.model, self.likelihood, self.prior, {}, self.model)
-        write_description(folder, self.settings, self.model, self.likelihood)
-        write_checkpoint(folder, state.tensors(), len(self.history), self.history)
-        self.write_result(folder)
-
-    def write_result(self, folder: Path) -> None:
-        """Write what the run reports beside its checkpoint."""
-        evidence = self.evidence.terms() | {"standard_error": self.evidence.standard_error}
-        result = {"evidence": evidence, "test": self.test, "shape": list(self.shape), "versions": versions()}
-        write_json(folder / RESULT, result)
+        with locked(folder):
+            if (folder / CHECKPOINT).exists():
+                raise ArgumentError(f"{folder} already holds a run; choose another folder.")
+            description = RunDescription.of(self.settings, self.model, self.likelihood)
+            description.write(folder)
+            tensors = State(self.model, self.likelihood, self.prior, {}, self.model).tensors()
+            CheckpointWriter(folder, description.run).write(Checkpoint(tensors, len(self.history), self.history))
+            write_result(folder, self, description.run)
 
 
-def bar(share: float) -> str:
-    """A share of 1 as a bar of blocks, to an eighth of a block."""
-    eighths = round(share * _BAR * 8)
-    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a finished run reports, as its folder holds it.
+
+    Attributes:
+        evidence: the terms of the final estimate.
+        test: the scores on the test data, if there was any.
+        shape: of one input.
+        versions: of the software that made it.
+    """
+
+    evidence: Terms
+    test: dict[str, float] | None = None
+    shape: tuple[int, ...]
+    versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+        for name, value in (self.test or {}).items():
+            if not isfinite(value):
+                raise NumericalError(f"The test score {name} is not finite: {value}.")
 
 
-def write_description(folder: Path, settings: Resolved, model: InvariantModel, likelihood: Likelihood) -> None:
-    """Write the settings and the architecture of a run."""
-    write_json(folder / SETTINGS, asdict(settings))
-    modules = {"net": model.net, "augmentation": model.augmentation, "likelihood": likelihood}
-    description = {name: describe(module) for name, module in modules.items()}
-    write_json(folder / MODEL, {"samples": model.samples, **description})
+def write_result(folder: Path, run: Run, identity: str) -> None:
+    """Write what a run reports beside its checkpoint."""
+    e = run.evidence
+    terms = Terms(**e.terms(), standard_error=e.standard_error)
+    result = Result(evidence=terms, test=run.test, shape=run.shape, versions=versions())
+    write_json(folder / RESULT, {"run": identity, **asdict(result)})
+
+
+def read_result(folder: Path, description: RunDescription) -> Result:
+    """Read what a finished run reports."""
+    path = folder / RESULT
+    if (folder / CHECKPOINT).exists() and not path.exists():
+        epochs = description.settings.epochs
+        epoch = read_checkpoint(folder, description.run, epochs=epochs).epoch
+        raise CheckpointError(
+            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
+            f"{folder}`, or lila.resume in Python."
+        )
+    values = read_json(path)
+    if isinstance(values, dict):
+        check_identity(values, description.run, str(path))
+        values = {name: value for name, value in values.items() if name != "run"}
+    result: Result = checked(Result, values, f"{path}: ")
+    return result
 
 
 def load(
@@ -132,7 +169,7 @@ def load(
     augmentation: Augmentation | None = None,
     likelihood: Likelihood | None = None,
 ) -> Run:
-    """Read a finished run.
+    """Read a finished run. Nothing that its folder names is imported or called, so it may come from a stranger.
 
     Args:
         folder: where it was saved, or trained.
@@ -141,41 +178,55 @@ def load(
         likelihood: likewise.
     """
     folder = Path(folder)
-    settings, description, result = read_settings(folder), read_json(folder / MODEL), read_result(folder)
-    try:
-        made_net = _given_or_built(net, description["net"], "net")
-        made_augmentation = _given_or_built(augmentation, description["augmentation"], "augmentation")
-        made_likelihood = _given_or_built(likelihood, description["likelihood"], "likelihood")
-        samples, evidence, shape = description["samples"], Terms(**result["evidence"]), tuple(result["shape"])
-        test = result["test"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{folder / MODEL} or {folder / RESULT} is not what a run writes: {error!r}") from error
-    tensors, _, history = read_checkpoint(folder)
-    dtype = next((t.dtype for name, t in tensors.items() if name.startswith("prior.")), None)
-    model = InvariantModel(made_net, made_augmentation, samples, settings.noise).to(dtype)
-    state = State(model, made_likelihood.to(dtype), GaussianPrior(made_net, settings.prior), {}, model)
-    state.load_tensors(tensors, folder / CHECKPOINT)
-    return Run(settings, model, made_likelihood, state.prior, history, evidence, test, shape)
+    description = read_description(folder)
+    result = read_result(folder, description)
+    settings, parts = description.settings, description.architecture
+    checkpoint = read_checkpoint(folder, description.run, epochs=settings.epochs)
+    if not checkpoint.history:
+        raise CheckpointError(f"{folder / CHECKPOINT} is of epoch 0, before which nothing was learned.")
+    if net is None:
+        place = f"{folder / RUN}: architecture.net"
+        _require(parts.net, "net")
+        net = build_like(parts.net, without_prefix(checkpoint.tensors, "net."), place)
+        count_outputs(parts.net, result.shape, place)
+    augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
+    likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
+    dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), torch.float32)
+    if not dtype.is_floating_point:
+        raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
+    model = InvariantModel(net, augmentation, parts.samples, settings.noise).to(dtype)
+    state = State(model, likelihood.to(dtype), GaussianPrior(net, settings.prior), {}, model)
+    state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)
+    return Run(
+        settings=settings,
+        model=model,
+        likelihood=likelihood,
+        prior=state.prior,
+        history=checkpoint.history,
+        evidence=result.evidence,
+        test=result.test,
+        shape=result.shape,
+    )
 
 
-def read_result(folder: Path) -> Any:
-    """What a finished run reports."""
-    if (folder / CHECKPOINT).exists() and not (folder / RESULT).exists():
-        _, epoch, _ = read_checkpoint(folder)
-        epochs = read_settings(folder).epochs
-        raise CheckpointError(
-            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
-            f"{folder}`, or lila.resume in Python."
-        )
-    return read_json(folder / RESULT)
+def _built(description: Description | None, name: str, kind: type[M], folder: Path) -> M:
+    """Make an augmentation or a likelihood; those of lila are small whatever their description says."""
+    _require(description, name)
+    place = f"{folder / RUN}: architecture.{name}"
+    made = build(description, place, kind)
+    assert isinstance(made, kind)
+    return made
 
 
-def _given_or_built(given: M | None, description: dict[str, Any] | None, what: str) -> M:
-    if given is not None:
-        return given
+def _require(description: Description | None, name: str) -> None:
     if description is None:
         raise ArgumentError(
-            f"The {what} of this run is of your own making and cannot be built from its description. Make it as it was "
-            f"made for training, and pass it: lila.load(folder, {what}=...)."
+            f"The {name} of this run is of your own making and cannot be built from its description. Make it as it was "
+            f"made for training, and pass it: lila.load(folder, {name}=...)."
         )
-    return build(description)  # type: ignore[return-value]
+
+
+def bar(share: float) -> str:
+    """Return a share of 1 as a bar of blocks, to an eighth of a block."""
+    eighths = round(share * _BAR * 8)
+    return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

@@ -15,7 +15,7 @@ _BINS = 15
 def evaluate(
     model: InvariantModel, likelihood: Likelihood, data: Data, batch: int, ranks: Ranks = ALONE
 ) -> dict[str, float]:
-    """Scores of the invariant network's predictions on a data set, per example.
+    """Score the invariant network's predictions on a data set, per example.
 
     Returns:
         "log_likelihood", and for classes "accuracy", "calibration_error" (expected, 15 bins) and "brier".
@@ -30,7 +30,7 @@ def evaluate(
     with ranks.together(f.device):
         for part in examples.batches(batch, ranks.share(torch.arange(len(examples)))):
             f[part.index], y[part.index] = model(part.x), part.y
-    ranks.sum_([f, y])  # of which each process has its rows, and zeros elsewhere
+    ranks.sum_([f, y])  # each process has filled its rows and left zeros elsewhere
     model.train(was_training)
     likelihood.check_targets(f.shape[1], y)
     scores = class_scores(f.softmax(1), y) if isinstance(likelihood, Categorical) else {}
@@ -38,7 +38,7 @@ def evaluate(
 
 
 def class_scores(probabilities: Tensor, y: Tensor) -> dict[str, float]:
-    """How good class probabilities (n, c) are, those of `Posterior.predict` say, for the true classes y.
+    """Score class probabilities (n, c), such as those of `Posterior.predict`, against the true classes y.
 
     Returns:
         Per example: "accuracy", "log_likelihood", "calibration_error" (expected, 15 bins) and "brier".
@@ -55,7 +55,7 @@ def class_scores(probabilities: Tensor, y: Tensor) -> dict[str, float]:
 
 
 def calibration_error(confidence: Tensor, correct: Tensor) -> float:
-    """Expected calibration error: |accuracy - confidence| per bin of confidence, weighted by the bin's share."""
+    """Return the expected calibration error: |accuracy - confidence| per bin of confidence, weighted by its share."""
     bins = (confidence * _BINS).long().clamp(max=_BINS - 1)
     gaps = torch.zeros(_BINS, dtype=confidence.dtype, device=confidence.device).index_add_(
         0, bins, correct - confidence

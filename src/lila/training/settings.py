@@ -1,8 +1,7 @@
 """All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
 
 from dataclasses import dataclass, fields
-from enum import StrEnum
-from math import ceil
+from math import ceil, inf
 from typing import Any, Self
 
 from lila._util.choices import check_count, choose
@@ -11,41 +10,14 @@ from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, StructureName
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
-from lila.training.methods import METHODS, By, Method, MethodName
+from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
+from lila.training.methods import PROCEDURES, LearnedBy, MethodName, Procedure
 
 _ENOUGH_PROBES = 1_000  # over all examples: see docs/speed.md
-_SAMPLED = 3  # one of so many examples
-_BATCHES, _LEAST_BATCH, _MOST_BATCH = 20, 25, 250  # of an epoch; examples of a batch, if the user does not say
-_STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 3_000, 10, 100  # of a run, if the user does not say
-
-
-class PrecisionSteps(StrEnum):
-    """How prior precisions follow the evidence."""
-
-    GRADIENT = "gradient"
-    """By a gradient step in their logarithm, as in the paper."""
-    FIXED_POINT = "fixed-point"
-    """By a move to where the gradient of the evidence in them vanishes, at the present curvature."""
-
-
-class PassesName(StrEnum):
-    """How hyper-steps go over the data; each is cheaper than the one before."""
-
-    EXACT = "exact"
-    """A pass for the estimate and one for its gradient, both with all columns of the output Hessian's root."""
-    PROBED = "probed"
-    """The same two passes with random probes: enough of them in the first, one per example in the second."""
-    SAMPLED = "sampled"
-    """The same as "probed" on a third of the examples, drawn anew for each hyper-step and scaled up."""
-    RUNNING = "running"
-    """No passes: hyper-steps on a few examples of a batch, while the weights are trained, with the curvature as a
-    running average."""
-
-
-FULL_PASSES = (PassesName.EXACT, PassesName.PROBED, PassesName.SAMPLED)
-"""Those by which a hyper-step goes over the data after an epoch."""
-
-_STEP_TO_PASS = {PassesName.EXACT: 4.0, PassesName.PROBED: 1.5, PassesName.SAMPLED: 1.5, PassesName.RUNNING: 1.5}
+_SAMPLED = 3  # "sampled" passes take one of so many examples
+_BATCHES, _LEAST_BATCH, _MOST_BATCH = 20, 25, 250  # default batches in an epoch, and bounds on their size
+_STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 3_000, 10, 100  # default steps of a run, and bounds on its epochs
+_MICROBATCH_RATIO = {PassesName.EXACT: 4.0, PassesName.PROBED: 1.5, PassesName.SAMPLED: 1.5, PassesName.RUNNING: 1.5}
 
 _AFTER_EPOCHS: dict[str, Any] = {
     "epochs": 100,
@@ -57,7 +29,7 @@ _AFTER_EPOCHS: dict[str, Any] = {
     "eta_lr_end": 0.001,
     "precision_steps": PrecisionSteps.GRADIENT.value,
 }
-"""What is not given, where a hyper-step comes after an epoch; see docs/settings.md for where it comes from."""
+"""Defaults where a hyper-step follows an epoch; docs/settings.md says where each comes from."""
 
 _WHILE_TRAINING: dict[str, Any] = {
     "hyper_lr": 0.02,
@@ -65,39 +37,13 @@ _WHILE_TRAINING: dict[str, Any] = {
     "eta_lr_end": 0.001,
     "precision_steps": PrecisionSteps.FIXED_POINT.value,
 }
-"""The same, where hyper-steps come while the weights are trained; the rest follows from the number of examples."""
-
+"""Defaults where hyper-steps come while the weights are trained; the rest follows from the number of examples."""
 
 _SAMPLES = {NoiseName.STRATIFIED: 16, NoiseName.INDEPENDENT: 31}
 _RESOLVED = ("epochs", "batch_size", "samples", "weight_samples", "hyper_lr", "precision_steps", "eta_lr", "eta_lr_end")
 
 
-class AveragesName(StrEnum):
-    """How averages over the views of an example enter the evidence."""
-
-    PLAIN = "plain"
-    """As they are. Few views then make the curvature too large and the log-likelihood too small."""
-    UNBIASED = "unbiased"
-    """With what their variance adds taken off."""
-
-
-class FinalName(StrEnum):
-    """How the evidence of a finished run is found."""
-
-    ESTIMATE = "estimate"
-    """At a small part of the cost of the run: from running averages, or from some of the examples."""
-    EXACT = "exact"
-    """By a pass over all examples with all columns of the output Hessian's root."""
-
-
-class OptimiserName(StrEnum):
-    """The optimisers of the weights."""
-
-    ADAM = "adam"
-    SGD = "sgd"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to train. What is None follows from the passes and the number of examples; see `docs/settings.md`.
 
@@ -111,7 +57,7 @@ class Settings:
             passes, and S for others.
         noise: how the transformations of one example are drawn: "stratified" or, as in the paper, "independent".
         averages: how averages over the transformations enter the evidence: "plain", as in the paper, or "unbiased",
-            which takes off what few of them add. The latter needs independent noise and Kronecker factors.
+            which corrects for their small number. The latter needs independent noise and Kronecker factors.
         optimiser: of the weights: "adam" or "sgd".
         lr: first learning rate of the weights; it decays by a cosine.
         lr_end: last learning rate of the weights.
@@ -134,19 +80,18 @@ class Settings:
             as many as give 1,000 over all examples for others.
         gradient_probes: random probes per example in its gradient; None is all columns for "exact" passes, 1 for
             "probed" and "sampled" ones, and as many as `probes` for "running" ones, where the same serve for both.
-        subset: examples per gradient of the evidence, rescaled, for passes after an epoch; None uses all that the
-            estimate uses.
+        gradient_examples: examples in a gradient of the evidence, rescaled, for passes after an epoch; None takes as
+            many as the estimate.
         prior: structure of the prior: "scalar", "layerwise" or "diagonal".
         precision: prior precision from which learning starts.
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
         eta_reward: how much Augerino's loss rewards the norm of eta.
-        final_evidence: how the evidence of the finished run is found: "estimate", at a small part of the run's cost, or
-            "exact".
+        final_evidence: how the evidence of the finished run is computed: "estimate", at a small part of the run's cost,
+            or "exact".
         seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
             and of the network's first weights.
         microbatch: examples in memory at a time in a hyper-step; a step of the weights, whose graph is smaller, takes
-            `step_to_pass` times as many. It does not change the result but by rounding. None chooses it from the
-            memory.
+            `microbatch_ratio` times as many. It changes the result by rounding only. None chooses it from the memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
     """
@@ -174,7 +119,7 @@ class Settings:
     passes: str = "running"
     probes: int | None = None
     gradient_probes: int | None = None
-    subset: int | None = None
+    gradient_examples: int | None = None
     prior: str = "layerwise"
     precision: float = 1.0
     weight_decay: float = 1e-4
@@ -207,16 +152,20 @@ class Settings:
             "hyper_every",
             "probes",
             "gradient_probes",
-            "subset",
+            "gradient_examples",
             "microbatch",
         ):
             check_count(name, getattr(self, name), optional=True)
+        for name in ("burn_in", "seed"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int):
+                raise ArgumentError(f"{name} must be a whole number, but is {value!r}.")
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ArgumentError(f"{name} must not be negative, but is {value}.")
+            if value is not None and not 0 <= value < inf:
+                raise ArgumentError(f"{name} must be finite and not negative, but is {value}.")
         burn_in = -1 if self.burn_in is None else self.burn_in
-        if self.epochs is not None and self.how.eta is By.EVIDENCE and burn_in >= self.epochs:
+        if self.epochs is not None and self.procedure.eta is LearnedBy.EVIDENCE and burn_in >= self.epochs:
             raise ArgumentError(
                 f"With {self.epochs} epochs and a burn-in of {self.burn_in} there is no hyper-step, so that nothing "
                 "would be learned about the transformations. Take more epochs, or a shorter burn-in."
@@ -226,10 +175,10 @@ class Settings:
                 f"A step of the weights takes at most as many samples as the evidence does, but weight_samples is "
                 f"{self.weight_samples} and samples {self.samples}."
             )
-        if self.passes == PassesName.RUNNING and self.subset is not None:
+        if self.passes == PassesName.RUNNING and self.gradient_examples is not None:
             raise ArgumentError(
-                "subset is for passes over the data after an epoch; with passes='running' hyper_batch says how many "
-                "examples a hyper-step uses."
+                "gradient_examples is for passes over the data after an epoch; with passes='running' hyper_batch says "
+                "how many examples a hyper-step uses."
             )
         if self.passes == PassesName.RUNNING and self.precision_steps == PrecisionSteps.GRADIENT:
             raise ArgumentError(
@@ -240,11 +189,11 @@ class Settings:
             parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ArgumentError(f"{name} must be positive, but is {value}.")
+            if value is not None and not 0 < value < inf:
+                raise ArgumentError(f"{name} must be positive and finite, but is {value}.")
 
-    def resolved(self, examples: int) -> "Resolved":
-        """The same with a value for what is None and follows from the passes and the number of examples.
+    def resolved(self, examples: int) -> "ResolvedSettings":
+        """Fill in each setting that is None and follows from the passes and the number of examples.
 
         `burn_in` and `hyper_every` stay None for "running" passes: they follow from how training goes.
         """
@@ -257,29 +206,29 @@ class Settings:
             defaults = _AFTER_EPOCHS | {"weight_samples": samples}
         defaults |= {"samples": samples}
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Resolved(**(given | {name: value for name, value in defaults.items() if given[name] is None}))
+        return ResolvedSettings(**(given | {name: value for name, value in defaults.items() if given[name] is None}))
 
     @property
-    def how(self) -> Method:
-        """What the method does."""
-        return METHODS[MethodName(self.method)]
+    def procedure(self) -> Procedure:
+        """What the method learns, and by which quantity."""
+        return PROCEDURES[MethodName(self.method)]
 
     def probe_counts(self, examples: int) -> tuple[int | None, int | None]:
         """Probes per example in the estimate and in the gradient, for a number of examples; None for all columns."""
         if self.passes == PassesName.EXACT:
             return self.probes, self.gradient_probes
-        enough = ceil(_ENOUGH_PROBES / (self.sampled(examples) or examples))
+        enough = ceil(_ENOUGH_PROBES / (self.examples_per_estimate(examples) or examples))
         if self.passes == PassesName.RUNNING:  # the same columns give both
             return self.probes or enough, self.gradient_probes or self.probes or enough
         return self.probes or enough, self.gradient_probes or 1
 
-    def sampled(self, examples: int) -> int | None:
-        """How many examples a hyper-step uses, of a number of them; None for all."""
+    def examples_per_estimate(self, examples: int) -> int | None:
+        """Examples that an estimate of the evidence uses, of a number of training examples; None for all."""
         return ceil(examples / _SAMPLED) if self.passes == PassesName.SAMPLED else None
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Settings from what `dataclasses.asdict` gave; a name that is unknown is an error, not ignored."""
+        """Make settings from the values of `dataclasses.asdict`; an unknown name is an error."""
         unknown = [name for name in values if name not in {field.name for field in fields(cls)}]
         if unknown:
             known = ", ".join(field.name for field in fields(cls))
@@ -288,10 +237,10 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved(Settings):
-    """Settings in which everything has a value that follows from the passes and the number of examples.
+class ResolvedSettings(Settings):
+    """The settings of a run, in which nothing is None that follows from the passes and the number of examples.
 
-    They are those of a run, made by `Settings.resolved` or read from its folder.
+    `Settings.resolved` makes them; a run's folder holds them.
     """
 
     epochs: int
@@ -310,12 +259,12 @@ class Resolved(Settings):
         super().__post_init__()
 
     @property
-    def part(self) -> int:
-        """Examples of a step of the weights whose graph is in memory at a time."""
+    def weight_microbatch(self) -> int:
+        """Examples in a step of the weights whose graph is in memory at a time."""
         whole = self.batch_size
-        return whole if self.microbatch is None else min(max(int(self.step_to_pass * self.microbatch), 1), whole)
+        return whole if self.microbatch is None else min(max(int(self.microbatch_ratio * self.microbatch), 1), whole)
 
     @property
-    def step_to_pass(self) -> float:
-        """How many examples of a step of the weights take about the memory of one in a hyper-step."""
-        return _STEP_TO_PASS[PassesName(self.passes)] * self.samples / self.weight_samples
+    def microbatch_ratio(self) -> float:
+        """Examples in a step of the weights that take about as much memory as one example in a hyper-step."""
+        return _MICROBATCH_RATIO[PassesName(self.passes)] * self.samples / self.weight_samples

@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila.errors import ArgumentError
+from lila.errors import ArgumentError, CheckpointError, NumericalError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
-from lila.training.checkpoint import CheckpointError
+from lila.training.choices import OptimiserName
+from lila.training.history import EpochRecord
 from lila.training.hyper import HyperOptimiser
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
-from lila.training.settings import OptimiserName, Resolved
+from lila.training.settings import ResolvedSettings
 
 
 @dataclass
@@ -44,10 +45,12 @@ class State:
     weights_model: InvariantModel
     hyper: HyperOptimiser | None = None
     epoch: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[EpochRecord] = field(default_factory=list)
 
     @classmethod
-    def fresh(cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: Resolved) -> "State":
+    def fresh(
+        cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: ResolvedSettings
+    ) -> "State":
         """The state before the first epoch."""
         weights = [p for p in model.net.parameters() if p.requires_grad]
         optimisers: dict[str, torch.optim.Optimizer] = {
@@ -62,7 +65,7 @@ class State:
                 optimisers[name] = torch.optim.Adam(trainable, lr=settings.eta_lr)
         return cls(model, likelihood, prior, optimisers, model.with_samples(settings.weight_samples))
 
-    def set_learning_rates(self, settings: Resolved, progress: float) -> None:
+    def set_learning_rates(self, settings: ResolvedSettings, progress: float) -> None:
         """The learning rates at a share of the run: cosine decay for the weights and eta, constant for the rest."""
         rates = {
             "weights": cosine(settings.lr, settings.lr_end, progress),
@@ -80,6 +83,23 @@ class State:
                 for parameter in optimised(optimiser):
                     parameter.requires_grad_(name in groups)
 
+    def check_finite(self) -> None:
+        """Raise NumericalError if a weight or a hyperparameter is not finite."""
+        for name, tensor in self._of_modules():
+            if not tensor.isfinite().all():
+                raise NumericalError(f"{name!r} is not finite. Lower the learning rates, or compute in float64.")
+
+    @torch.no_grad()
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the present hyperparameters as an `EpochRecord` holds them."""
+        augmentation, likelihood = self.model.augmentation, self.likelihood
+        return {
+            "ranges": dict(augmentation.ranges),
+            "parameters": {name: p.flatten().tolist() for name, p in augmentation.named_parameters()},
+            "precisions": {name: float(delta.mean()) for name, delta in self.prior.by_group().items()},
+            "likelihood": {name: p.flatten().tolist() for name, p in likelihood.named_parameters()},
+        }
+
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the state by name, not copied."""
         named = {name: tensor.detach() for name, tensor in self._of_modules()}
@@ -91,7 +111,7 @@ class State:
 
     @torch.no_grad()
     def load_tensors(self, tensors: Mapping[str, Tensor], path: Path) -> None:
-        """Put tensors back that came from `tensors`; checks all before it changes any.
+        """Put back what `tensors` returned; check all of it before any of it changes the state.
 
         Args:
             tensors: by name.
@@ -106,15 +126,19 @@ class State:
                     f"{name!r} has shape {tuple(tensors[name].shape)} in {path} but {tuple(tensor.shape)} here: it "
                     "belongs to another network or augmentation."
                 )
+            if tensors[name].is_floating_point() != tensor.is_floating_point():
+                raise CheckpointError(f"{name!r} has type {tensors[name].dtype} in {path}, but {tensor.dtype} here.")
+            if not tensors[name].isfinite().all():
+                raise CheckpointError(f"{path} is damaged: {name!r} holds NaN or infinite values.")
         for name, tensor in current.items():
             tensor.copy_(tensors[name])
-        for name, optimiser in self.optimisers.items():
-            load_optimiser_tensors(name, optimiser, tensors)
-        if self.hyper is not None:
-            try:
+        try:
+            for name, optimiser in self.optimisers.items():
+                load_optimiser_tensors(name, optimiser, tensors)
+            if self.hyper is not None:
                 self.hyper.load_state_dict(without_prefix(tensors, "hyper."))
-            except ArgumentError as error:
-                raise CheckpointError(f"{path}: {error}") from error
+        except ArgumentError as error:
+            raise CheckpointError(f"{path}: {error}") from error
 
     def _of_modules(self) -> Iterator[tuple[str, Tensor]]:
         """Parameters and buffers of all modules."""

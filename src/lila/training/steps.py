@@ -1,9 +1,9 @@
 """The two steps of Algorithm 1: an epoch of the weights, and a step of the hyperparameters on the evidence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,41 +15,58 @@ from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence
 from lila.laplace.passes import log_likelihoods
 from lila.model.likelihood import Categorical
-from lila.training.methods import By
+from lila.training.choices import PrecisionSteps
+from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
-from lila.training.settings import PrecisionSteps, Resolved
+from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
 _NO_EXAMPLES = Batch(torch.zeros(0, dtype=torch.long), torch.zeros(0), torch.zeros(0))
 
 
-def train_epoch(
-    state: State, examples: Examples, settings: Resolved, draw: Draw, ranks: Ranks = ALONE
-) -> dict[str, float]:
-    """One pass of the weights over the data in a random order; returns the mean loss, and for classes the accuracy.
+@dataclass(frozen=True)
+class TrainedEpoch:
+    """What an epoch of the weights gives.
 
-    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch; the seconds that
-    these took are returned too.
+    Attributes:
+        loss: the mean negative log-likelihood of the examples.
+        accuracy: the share of examples that were classified correctly; None if the targets are no classes.
+        hyper_seconds: the time of the hyper-steps between the steps of the weights.
+    """
+
+    loss: float
+    accuracy: float | None
+    hyper_seconds: float
+
+
+def train_epoch(
+    state: State, examples: Examples, settings: ResolvedSettings, draw: Draw, ranks: Ranks = ALONE
+) -> TrainedEpoch:
+    """Train the weights in one pass over the data, in a random order.
+
+    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch.
     """
     state.model.train()
     groups = ["weights"]
-    if settings.how.eta is By.LOSS and "eta" in state.optimisers:
+    if settings.procedure.eta is LearnedBy.LOSS and "eta" in state.optimisers:
         groups.append("eta")
     state.track(*groups)
     wholes = draw.permutation(len(examples)).split(settings.batch_size)
     shares = [ranks.share(whole) for whole in wholes]
     batches = examples.parts(shares)
     device = next(state.model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of log-likelihoods, and of what was right
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # of log-likelihoods, and of correct predictions
     seconds = 0.0
     for number, (whole, share) in enumerate(zip(wholes, shares, strict=True)):
         if state.hyper is not None:
             state.set_learning_rates(settings, (state.epoch + number / len(wholes)) / settings.epochs)
         batch = next(batches) if len(share) else _NO_EXAMPLES
-        sums += _step_weights(state, groups, batch, len(whole), len(examples), settings, draw, ranks)
+        sums += _step_weights(
+            state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
+        )
         if state.hyper is not None:
             started = perf_counter()
-            if state.hyper.due:  # what is wrong with the weights is not to be blamed on their curvature
+            if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
                 so_far = sums[:1].clone()
                 ranks.sum_([so_far])
                 _check_loss(float(so_far))
@@ -60,8 +77,7 @@ def train_epoch(
     total, correct = sums.tolist()
     _check_loss(total)
     count = len(examples)
-    found = {"loss": -total / count, "hyper_seconds": seconds}
-    return found | ({"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {})
+    return TrainedEpoch(-total / count, correct / count if isinstance(state.likelihood, Categorical) else None, seconds)
 
 
 def _check_loss(loss: float) -> None:
@@ -73,16 +89,17 @@ def _step_weights(
     state: State,
     groups: Sequence[str],
     batch: Batch,
+    *,
     whole: int,
     examples: int,
-    settings: Resolved,
+    settings: ResolvedSettings,
     draw: Draw,
     ranks: Ranks,
 ) -> Tensor:
-    """One step on a batch; returns the sum of the log-likelihoods of this process's share, and how many were right.
+    """Take one step on a batch; return the sum of its log-likelihoods, and the number of correct predictions.
 
     It descends  -1/B sum_b log p(y_b | f_hat(x_b)) - 1/N log p(theta),  minus Augerino's reward for eta. Each process
-    has its share of the batch, and the gradients are summed.
+    has its share of the batch, which the sums are over, and the gradients are summed.
     """
     stepping = [state.optimisers[name] for name in groups]
     stepped = [p for optimiser in stepping for p in optimised(optimiser)]
@@ -90,8 +107,10 @@ def _step_weights(
         optimiser.zero_grad()
     sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
     with ranks.together(sums.device):
-        for part in batch.split(settings.part):
-            outputs, each = log_likelihoods(state.weights_model, state.likelihood, part, draw, settings.how.average)
+        for part in batch.split(settings.weight_microbatch):
+            outputs, each = log_likelihoods(
+                state.weights_model, state.likelihood, part, draw, settings.procedure.average
+            )
             log_likelihood = each.sum()
             (-log_likelihood / whole).backward()
             sums[0] += log_likelihood.detach()
@@ -99,7 +118,7 @@ def _step_weights(
                 sums[1] += (outputs.argmax(1) == part.y).sum()
     sum_gradients(stepped, ranks)
     _add_prior_gradient(state, examples)
-    if settings.how.rewards_eta and "eta" in groups:
+    if settings.procedure.rewards_eta and "eta" in groups:
         eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
         (-settings.eta_reward * eta.norm()).backward()
     for optimiser in stepping:
@@ -109,7 +128,7 @@ def _step_weights(
 
 
 def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
-    """Sum the gradients of all processes; a parameter that has none in any of them is left without."""
+    """Sum the gradients of all processes; a parameter that has a gradient in none of them gets none."""
     if ranks.count == 1:
         return
     present = parameters[0].new_tensor([p.grad is not None for p in parameters])
@@ -119,36 +138,27 @@ def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
         parameter.grad = gradient if count else None
 
 
-def hyper_step(state: State, evidence: Evidence, data: Data, settings: Resolved, draw: Draw) -> Estimate | None:
-    """One gradient step on the evidence of whatever the method learns by it; None if that is nothing."""
-    by = {"eta": settings.how.eta, "hyper": settings.how.prior}
-    groups = [name for name in by if by[name] is By.EVIDENCE and name in state.optimisers]
+def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedSettings, draw: Draw) -> Estimate | None:
+    """Take one gradient step on the evidence in all that the method learns by it; return None if that is nothing."""
+    by = {"eta": settings.procedure.eta, "hyper": settings.procedure.prior}
+    groups = [name for name in by if by[name] is LearnedBy.EVIDENCE and name in state.optimisers]
     if not groups:
         return None
     state.track(*groups)
     for name in groups:
         state.optimisers[name].zero_grad()
-    subset = settings.sampled(len(evidence.examples(data)))
+    subset = settings.examples_per_estimate(len(evidence.examples(data)))
     estimate = evidence.estimate(data, draw, subset, audit=False)
     if settings.precision_steps == PrecisionSteps.FIXED_POINT:
         evidence.move_prior_to_fixed_point_(estimate.curvature)
-        state.prior.requires_grad_(False)  # it has arrived, and takes no gradient step
-    evidence.backward(data, estimate, min((n for n in (subset, settings.subset) if n is not None), default=None))
+        state.prior.requires_grad_(False)  # it is at its fixed point, and takes no gradient step
+    evidence.backward(
+        data, estimate, min((n for n in (subset, settings.gradient_examples) if n is not None), default=None)
+    )
     for name in groups:
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
     return estimate
-
-
-@torch.no_grad()
-def hyperparameters(state: State) -> dict[str, Any]:
-    """The present hyperparameters as a record."""
-    return {
-        "ranges": dict(state.model.augmentation.ranges),
-        "parameters": {name: p.tolist() for name, p in state.model.augmentation.named_parameters()},
-        "precisions": {name: float(delta.mean()) for name, delta in state.prior.by_group().items()},
-        "likelihood": {name: p.tolist() for name, p in state.likelihood.named_parameters()},
-    }
 
 
 @torch.no_grad()

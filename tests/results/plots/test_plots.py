@@ -1,5 +1,6 @@
 """Pictures show what they are said to show: lines, bars and arrows are where the numbers are."""
 
+from dataclasses import replace
 from itertools import pairwise
 from math import pi
 from pathlib import Path
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 import lila
 from cases import Gamma
 from lila.data.toy import arcs
+from lila.laplace.evidence import Terms
 from lila.results.plots import plot_evidence, plot_flow, plot_plane, plot_ranges, plot_samples, plot_trajectories
 from lila.results.plots.plane import grid
 from lila.results.plots.style import new_figure, save
@@ -19,13 +21,14 @@ from lila.results.plots.style import new_figure, save
 NAMES = ("x-translation", "y-translation", "rotation", "x-scale", "y-scale", "shear")
 
 
-def history(epochs: int = 3) -> list[dict[str, Any]]:
+def history(epochs: int = 3) -> list[lila.EpochRecord]:
     return [
-        {
-            "epoch": epoch,
-            "ranges": {name: epoch * (i + 1) / 10 for i, name in enumerate(NAMES)},
-            "evidence": {"value": -3000.0, "log_likelihood": -1000.0, "log_prior": -9000.0, "log_det": 7000.0},
-        }
+        lila.EpochRecord(
+            epoch=epoch,
+            loss=0.5,
+            ranges={name: epoch * (i + 1) / 10 for i, name in enumerate(NAMES)},
+            evidence=Terms(log_likelihood=-1000.0, log_prior=-9000.0, log_det=7000.0),
+        )
         for epoch in range(1, epochs + 1)
     ]
 
@@ -44,7 +47,7 @@ def test_a_line_per_range_and_the_truth_dashed(axes: Any) -> None:
 
 
 def test_labels_do_not_overlap(axes: Any) -> None:
-    flat = [record | {"ranges": dict.fromkeys(NAMES, 0.0)} for record in history()]
+    flat = [replace(record, ranges=dict.fromkeys(NAMES, 0.0)) for record in history()]
     plot_trajectories(axes, flat)
     heights = sorted(text.xyann[1] for text in axes.texts)
     assert min(b - a for a, b in pairwise(heights)) > 0.05
@@ -58,13 +61,13 @@ def test_lines_that_leave_the_picture_keep_their_labels_inside(axes: Any) -> Non
 
 
 def test_evidence_is_the_sum_of_fit_and_complexity(axes: Any) -> None:
-    plot_evidence(axes, [{"epoch": 0, "ranges": {}}, *history()])
+    plot_evidence(axes, [lila.EpochRecord(epoch=1, loss=0.5), *history()])
     value, fit, complexity = (list(line.get_ydata()) for line in axes.lines)
     assert (value, fit, complexity) == ([-3] * 3, [-1] * 3, [-2] * 3)
 
 
 def test_without_hyper_steps_that_is_said(axes: Any) -> None:
-    plot_evidence(axes, [{"epoch": 1, "ranges": {}}])
+    plot_evidence(axes, [lila.EpochRecord(epoch=1, loss=0.5)])
     assert axes.texts[0].get_text() == "no hyper-step was made"
 
 

@@ -19,7 +19,7 @@ from lila.reproduce.engine.sheets import experiment_part, sheets
 from lila.reproduce.paper import EXPERIMENTS
 from lila.results.report import Sheet, sheet_of_folder, write_report
 from lila.results.report.sheet import command
-from lila.training.runs import read_task
+from lila.training.description import read_description, read_task
 from made_up import made_up
 
 CHROMIUM = next((path for path in map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-browser")) if path.exists()), None)
@@ -97,12 +97,12 @@ def test_the_command_trains_the_same_run_again(runs: list[Path], lila: Lila, tmp
 
 
 def test_the_command_names_everything_that_a_preset_would_choose(runs: list[Path]) -> None:
-    task, run = read_task(runs[0]), lila.load(runs[0])
+    task, run = read_task(runs[0], read_description(runs[0])), lila.load(runs[0])
     all_images = replace(
         task, recipe=replace(task.recipe, subset=None, size=(8, 9)), data_dir="/my data", examples=(5000, 1)
     )
-    told = command(all_images, replace(run.settings, memory="4 GiB", passes="probed", subset=30))
-    for part in ("--subset 5000", "--gradient-subset 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
+    told = command(all_images, replace(run.settings, memory="4 GiB", passes="probed", gradient_examples=30))
+    for part in ("--subset 5000", "--gradient-examples 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
         assert part in told
     assert "None" not in told
 
@@ -132,7 +132,7 @@ def test_a_run_whose_data_has_gone_is_shown_without_images(
     def gone(*_: Any) -> Any:
         raise lila.DataError("it is not there")
 
-    monkeypatch.setattr("lila.training.runs.read_source", gone)
+    monkeypatch.setattr("lila.training.description.read_source", gone)
     write_report([sheet_of_folder(runs[0])], tmp_path / "r.html")
     assert "Move through" not in (tmp_path / "r.html").read_text()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from lila.reproduce.engine.jobs import Job, Result
 from lila.results.tables import Table
+from lila.training.history import EpochRecord, from_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,12 +131,6 @@ def learned(results: Iterable[Result], generator: str) -> list[float]:
     return [result["ranges"][generator] for result in results]
 
 
-def records(result: Result) -> list[dict[str, Any]]:
+def records(result: Result) -> list[EpochRecord]:
     """The history of a run as one record per epoch, as `Run.history` has it."""
-    history = result["history"]
-    made = []
-    for i, epoch in enumerate(history["epoch"]):
-        evidence = {name: values[i] for name, values in history["evidence"].items()}
-        record = {"epoch": epoch, "ranges": {name: values[i] for name, values in history["ranges"].items()}}
-        made.append(record | ({"evidence": evidence} if evidence["value"] is not None else {}))
-    return made
+    return from_columns(result["history"])

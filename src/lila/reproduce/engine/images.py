@@ -11,12 +11,12 @@ from torch import Tensor
 from lila.augment import Augmentation, make_augmentation
 from lila.data.examples import Examples
 from lila.data.task import Recipe, Scaling, load_data
-from lila.networks.registry import make_model
 from lila.reproduce.engine.jobs import Job, Result, Surroundings
-from lila.training.checkpoint import CHECKPOINT
-from lila.training.fit import fit, resume
+from lila.training.description import AugmentationDescription, TaskDescription
+from lila.training.history import to_columns
 from lila.training.run import Run
 from lila.training.settings import Settings
+from lila.training.tasks import train_task
 
 _NOT_OF_THE_RESULT = ("microbatch", "memory", "checkpoint_every")  # but for rounding
 _FAMILY = "affine"  # of the transformations that the experiments learn
@@ -50,8 +50,8 @@ class Training:
     def job(self) -> Job:
         """The job that trains it."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in _NOT_OF_THE_RESULT}
-        if self.subset is not None and (settings["subset"] or 0) >= self.subset:
-            settings["subset"] = None  # of a gradient, which cannot use more images than there are
+        if self.subset is not None and (settings["gradient_examples"] or 0) >= self.subset:
+            settings["gradient_examples"] = None  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
         augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}
@@ -62,26 +62,13 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     """Train, or go on with training, and tell what came of it."""
     recipe, settings = Recipe(**arguments["recipe"]), Settings.from_dict(dict(arguments["settings"]))
     task = load_data(recipe, surroundings.data_dir)
-    torch.manual_seed(settings.seed)
-    net = make_model(arguments["model"], task.shape, len(task.classes))
-    augmentation = make_augmentation(_FAMILY, **arguments["augmentation"])
+    augmentation = AugmentationDescription(_FAMILY, arguments["augmentation"])
+    described = TaskDescription.of(task, arguments["model"], augmentation, surroundings.data_dir)
     folder, device = surroundings.scratch, surroundings.device
-    if (folder / CHECKPOINT).exists():
-        run = resume(folder, net, task.train, augmentation, test=task.test, progress="silent", device=device)
-    else:
-        run = fit(
-            net,
-            task.train,
-            augmentation,
-            test=task.test,
-            folder=folder,
-            progress="silent",
-            device=device,
-            settings=settings,
-        )
+    run = train_task(described, task, settings, folder, progress="silent", device=device)
     few = task.scaling.undo(next(Examples(task.train).batches(_PICTURES)).x)
     coded = base64.b64encode((255 * few).round().clamp(0, 255).byte().numpy().tobytes()).decode()
-    return told(run) | {
+    return result_of(run) | {
         "examples": list(task.examples),
         "classes": list(task.classes),
         "scaling": asdict(task.scaling),
@@ -105,22 +92,14 @@ def learned_augmentation(result: Result) -> Augmentation:
     return make_augmentation(_FAMILY, init=list(result["ranges"].values()))
 
 
-def told(run: Run) -> Result:
-    """What there is to tell about a run, its history by columns."""
-    first = run.history[0]
-    names = ("value", "log_likelihood", "log_prior", "log_det")
+def result_of(run: Run) -> Result:
+    """Return what a run found as the result of a job, its history by columns."""
     return {
         "shape": list(run.shape),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
         "evidence": {"value": run.evidence.value, **run.evidence.terms()},
         "test": run.test,
-        "peak_bytes": max(record["peak_bytes"] for record in run.history),
-        "history": {
-            "epoch": [record["epoch"] for record in run.history],
-            "loss": [record["loss"] for record in run.history],
-            "ranges": {name: [record["ranges"][name] for record in run.history] for name in first["ranges"]},
-            "evidence": {name: [record.get("evidence", {}).get(name) for record in run.history] for name in names},
-            "seconds": {name: [record["seconds"][name] for record in run.history] for name in first["seconds"]},
-        },
+        "peak_bytes": max(record.peak_bytes for record in run.history),
+        "history": to_columns(run.history),
     }

@@ -37,18 +37,17 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
     made_from = {"data": recipe["source"], "version": recipe["transform"], "network": arguments["model"]}
     known = recipe["transform"] != VersionName.ORIGINAL
     return Sheet(
-        title,
-        learned_augmentation(result),
-        shape,
-        records(result),
-        result["evidence"],
-        result["test"],
-        made_from | {"training images": result["examples"][0]} | arguments["settings"],
-        {name: content["made"][name] for name in _VERSIONS},
-        None,
-        true_ranges(recipe["transform"], shape) if known else None,
-        scale(pictures(result)[:3]),
-        scale,
+        title=title,
+        augmentation=learned_augmentation(result),
+        shape=shape,
+        history=records(result),
+        evidence=result["evidence"],
+        scores=result["test"],
+        settings=made_from | {"training images": result["examples"][0]} | arguments["settings"],
+        versions={name: content["made"][name] for name in _VERSIONS},
+        truth=true_ranges(recipe["transform"], shape) if known else None,
+        images=scale(pictures(result)[:3]),
+        scaling=scale,
     )
 
 

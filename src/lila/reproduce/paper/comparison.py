@@ -62,8 +62,8 @@ class Comparison(Experiment):
         runs = {str(cell[0]): of_seeds for cell, of_seeds in over_seeds(results).items()}
         version = next(iter(self.trainings(scale).values())).version
         flat = [
-            {"way": cell[0], "seed": cell[1], "epoch": record["epoch"]}
-            | record["ranges"]
+            {"way": cell[0], "seed": cell[1], "epoch": record.epoch}
+            | dict(record.ranges)
             | {"accuracy in the end": result["test"]["accuracy"], "evidence in the end": result["evidence"]["value"]}
             for cell, result in results.items()
             for record in records(result)

@@ -6,7 +6,7 @@ from typing import Any
 from lila.data.transformed import VersionName
 from lila.reproduce.engine.experiment import Scale
 from lila.reproduce.engine.images import Training
-from lila.training.methods import By
+from lila.training.methods import LearnedBy
 from lila.training.presets import PRESETS, PresetName
 from lila.training.settings import Settings
 
@@ -85,7 +85,7 @@ def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
         return Training(data, model, Settings(**preset.settings, method=method))
     subset, changes = _SMALL[model]
     settings = Settings(**(_AFTER_EPOCHS | changes), method=method)
-    if settings.how.eta is By.LOSS:
+    if settings.procedure.eta is LearnedBy.LOSS:
         rate = _BY_LOSS.get(model, 0.005)
         settings = replace(settings, eta_lr=rate, eta_lr_end=rate)
     return Training(data, model, settings, subset)

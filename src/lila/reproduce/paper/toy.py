@@ -14,7 +14,7 @@ from lila.data.toy import REACH, arcs
 from lila.laplace.evidence import Evidence
 from lila.laplace.posterior import Posterior
 from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, over_seeds
-from lila.reproduce.engine.images import told
+from lila.reproduce.engine.images import result_of
 from lila.reproduce.engine.jobs import Job, Result, Surroundings
 from lila.results.plots.plane import grid, plot_plane
 from lila.results.plots.style import new_figure
@@ -146,13 +146,13 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     ways = {name: arguments[name] for name in ("structure", "method")}
     start = Rotation2d(init=arguments.get("start", 0.0))
     run = fit(net, data, start, progress="silent", device=surroundings.device, microbatch=200, **settings, **ways)
-    average = run.settings.how.average
+    average = run.settings.procedure.average
     full = Evidence(run.model, run.likelihood, run.prior, "full", microbatch=200, average=average)
     estimate = full.estimate(data, Draw(seed, _FAR))
     posterior = Posterior(run.model.eval(), run.likelihood, run.prior, estimate.curvature)
     points = grid().to(next(net.parameters()).device)
     probability = torch.cat([posterior.predict(part)[:, 1] for part in points.split(200)])
-    return told(run) | {"full evidence": estimate.value, "predictive": probability.tolist(), "seed": seed}
+    return result_of(run) | {"full evidence": estimate.value, "predictive": probability.tolist(), "seed": seed}
 
 
 def _figure(runs: Mapping[str, list[Result]], evidence: Mapping[str, list[float]]) -> "Figure":

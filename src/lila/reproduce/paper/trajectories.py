@@ -62,8 +62,8 @@ class Trajectories(Experiment):
             for (data, model, version), runs in _named(cells)
         ]
         flat = [
-            {"data": cell[0], "network": cell[1], "version": cell[2], "seed": cell[3], "epoch": record["epoch"]}
-            | record["ranges"]
+            {"data": cell[0], "network": cell[1], "version": cell[2], "seed": cell[3], "epoch": record.epoch}
+            | dict(record.ranges)
             for cell, result in results.items()
             for record in records(result)
         ]

@@ -1,17 +1,18 @@
 """Curves of the ranges and of the evidence over the epochs."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 from lila.results.plots.style import COLOURS, INK, empty_axes, plain_axes
+from lila.training.history import EpochRecord
 
 
 def plot_trajectories(
     axes: "Axes",
-    history: Sequence[Mapping[str, Any]],
+    history: Sequence[EpochRecord],
     truth: Mapping[str, float] | None = None,
     *,
     labels: bool = True,
@@ -28,10 +29,10 @@ def plot_trajectories(
         top: the upper end of the vertical axis, for pictures side by side; it follows from the ranges if None.
         unit: the unit of the ranges, `Augmentation.unit`.
     """
-    epochs = [record["epoch"] for record in history]
+    epochs = [record.epoch for record in history]
     ends: dict[str, float] = {}
-    for i, name in enumerate(history[0]["ranges"]):
-        values = [record["ranges"][name] for record in history]
+    for i, name in enumerate(history[0].ranges):
+        values = [record.ranges[name] for record in history]
         axes.plot(epochs, values, c=COLOURS[i % len(COLOURS)], lw=1.8, zorder=3)
         ends[name] = values[-1]
     dashed: dict[float, list[int]] = {}
@@ -49,7 +50,7 @@ def plot_trajectories(
     plain_axes(axes)
 
 
-def plot_evidence(axes: "Axes", history: Sequence[Mapping[str, Any]]) -> None:
+def plot_evidence(axes: "Axes", history: Sequence[EpochRecord]) -> None:
     """Draw the evidence, the fit and the complexity over the epochs that had a hyper-step.
 
     The evidence is the sum of the fit, which is the log-likelihood, and the complexity, which is log p(theta) -
@@ -59,17 +60,17 @@ def plot_evidence(axes: "Axes", history: Sequence[Mapping[str, Any]]) -> None:
         axes: the axes to draw on.
         history: the records of a run's epochs.
     """
-    known = [record for record in history if record.get("evidence")]
+    known = [(record.epoch, record.evidence) for record in history if record.evidence is not None]
     if not known:
         axes.annotate("no hyper-step was made", (0.5, 0.5), xycoords="axes fraction", ha="center", color=INK)
         empty_axes(axes)
         return
-    epochs = [record["epoch"] for record in known]
+    epochs = [epoch for epoch, _ in known]
     parts = {"evidence": ("value",), "fit": ("log_likelihood",), "complexity": ("log_prior", "log_det")}
     colours = (INK, COLOURS[0], COLOURS[2])
     ends = {}
     for (name, terms), colour in zip(parts.items(), colours, strict=True):
-        values = [sum(record["evidence"][term] for term in terms) / 1000 for record in known]
+        values = [sum(getattr(evidence, term) for term in terms) / 1000 for _, evidence in known]
         axes.plot(epochs, values, c=colour, lw=1.8, marker="o" if len(known) == 1 else None)
         ends[name] = values[-1]
     _label_ends(axes, epochs[-1], ends, colours)

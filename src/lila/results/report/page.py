@@ -1,4 +1,4 @@
-"""The page: all parts put into one template."""
+"""The page of a report: the parts of all runs in one template."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -35,7 +35,7 @@ def write_report(
     """Write a report as one HTML file.
 
     Args:
-        sheets: the runs it tells about, side by side.
+        sheets: the runs to show, side by side.
         path: of the file.
         title: of the page.
         experiment: what the template shows of an experiment that the runs belong to.
@@ -55,9 +55,9 @@ def write_report(
 
 
 def _run(sheet: Sheet) -> dict[str, Any]:
-    """What the template shows of a run."""
+    """Return what the template shows of a run."""
     readable, shares = sheet.readable, sheet.augmentation.shares
-    trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {_told(readable)}"
+    trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {_in_words(readable)}"
     terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:.0f} nats"
     return {
         "title": sheet.title,
@@ -123,7 +123,7 @@ def _images(sheet: Sheet) -> dict[str, Any] | None:
 
 
 def _compared(sheets: Sequence[Sheet]) -> dict[str, Any]:
-    """A table with a column per run."""
+    """Return a table with a column per run."""
     rows: list[tuple[str, list[str]]] = []
     names = dict.fromkeys(name for sheet in sheets for name in sheet.readable)
     rows += [(name, [sheet.readable.get(name, "–") for sheet in sheets]) for name in names]
@@ -149,5 +149,5 @@ def _score(sheet: Sheet, name: str) -> str:
     return f"{sheet.scores[name]:.4g}" if sheet.scores and name in sheet.scores else "–"
 
 
-def _told(readable: Mapping[str, str]) -> str:
+def _in_words(readable: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {text}" for name, text in readable.items())

@@ -1,4 +1,4 @@
-"""What a report tells about one run, whatever it was read from."""
+"""What a report shows of one run, whatever it was read from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,23 +11,25 @@ from torch import Tensor
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
-from lila.training.methods import METHODS, By, MethodName
+from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
+from lila.training.history import EpochRecord
+from lila.training.methods import PROCEDURES, LearnedBy, MethodName
 from lila.training.run import Run, read_result
-from lila.training.runs import RunTask, open_run
 from lila.training.settings import Settings
+from lila.training.tasks import open_run
 
 _NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
 _IMAGES = 3
 _SENTENCES = {
-    By.EVIDENCE: "By the evidence, what leaves the label unchanged is {told}.",
-    By.LOSS: "The training loss ended with {told}; it is no measure of what leaves the label unchanged.",
-    By.NOTHING: "The network was trained with what it was given: {told}.",
+    LearnedBy.EVIDENCE: "By the evidence, what leaves the label unchanged is {learned}.",
+    LearnedBy.LOSS: "The training loss ended with {learned}; it is no measure of what leaves the label unchanged.",
+    LearnedBy.NOTHING: "The network was trained with what it was given: {learned}.",
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """What there is to tell about a run.
+    """What a report shows of one run.
 
     Attributes:
         title: what the run is called.
@@ -47,7 +49,7 @@ class Sheet:
     title: str
     augmentation: Augmentation
     shape: tuple[int, ...]
-    history: Sequence[Mapping[str, Any]] = field(repr=False)
+    history: Sequence[EpochRecord] = field(repr=False)
     evidence: Mapping[str, float]
     scores: Mapping[str, float] | None
     settings: Mapping[str, Any]
@@ -59,71 +61,76 @@ class Sheet:
 
     @property
     def readable(self) -> Mapping[str, str]:
-        """The learned ranges in a person's units."""
+        """The learned ranges in a person's units, by name."""
         return self.augmentation.readable_ranges(self.shape)
 
     def sentence(self) -> str:
-        """What was learned, in a sentence."""
+        """Return what was learned, in a sentence."""
         if not self.readable:
             return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
         shares = self.augmentation.shares
         noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
-        told = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
+        learned = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
-        return _SENTENCES[METHODS[MethodName(self.settings["method"])].eta].format(told=told + rest)
+        return _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
 
     def undone(self, images: Tensor) -> Tensor:
-        """Inputs of the network as pictures in [0, 1]."""
+        """Return inputs of the network as pictures in [0, 1]."""
         return (images if self.scaling is None else self.scaling.undo(images)).clamp(0, 1)
 
 
-def sheet_of_folder(folder: str | Path) -> Sheet:
-    """What there is to tell about a finished run in a folder."""
+def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE) -> Sheet:
+    """Return what a report shows of a finished run in a folder.
+
+    Args:
+        folder: of the run.
+        own: the code of the user's own that the user has named.
+    """
     folder = Path(folder)
-    run, task = open_run(folder)
+    run, task = open_run(folder, own)
     return Sheet(
-        folder.resolve().name,
-        run.model.augmentation,
-        run.shape,
-        run.history,
-        {"value": run.evidence.value, **run.evidence.terms()},
-        run.test,
-        _described(run, task),
-        read_result(folder).get("versions", {}),
-        None if task is None else command(task, run.settings),
-        None if task is None else task.truth(),
-        None if task is None else _images(task),
-        None if task is None else task.scaling,
+        title=folder.resolve().name,
+        augmentation=run.model.augmentation,
+        shape=run.shape,
+        history=run.history,
+        evidence={"value": run.evidence.value, **run.evidence.terms()},
+        scores=run.test,
+        settings=_described(run, task),
+        versions=read_result(folder, read_description(folder)).versions,
+        again=None if task is None else command(task, run.settings),
+        truth=None if task is None else task.true_ranges(),
+        images=None if task is None else _images(task),
+        scaling=None if task is None else task.scaling,
     )
 
 
-def command(task: RunTask, settings: Settings) -> str:
-    """The command that trains a run again."""
+def command(task: TaskDescription, settings: Settings) -> str:
+    """Return the command that trains a run again."""
     recipe = asdict(task.recipe)
     del recipe["source"], recipe["seed"]  # given, and that of the settings
     recipe["subset"] = task.examples[0]  # as a preset would choose another number
-    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir} | recipe
-    options |= {"augment": task.family} | task.augmentation
-    options |= {"gradient_subset" if name == "subset" else name: value for name, value in asdict(settings).items()}
+    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir}
+    options |= recipe | {"augment": task.augmentation.family} | dict(task.augmentation.arguments)
+    options |= asdict(settings)
     given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
     return " ".join(["lila train", quote(task.recipe.source), *given])
 
 
 def _option(value: Any) -> str:
-    """A value as an option takes it: (24, 32) as 24x32, a list with commas."""
+    """Return a value as an option takes it: (24, 32) as 24x32, a list with commas."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
-def _described(run: Run, task: RunTask | None) -> dict[str, Any]:
+def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
     made_from = {} if task is None else {"data": task.recipe.source, "version": task.recipe.transform}
     network = {} if task is None else {"network": task.model, "training images": task.examples[0]}
     return made_from | network | asdict(run.settings)
 
 
-def _images(task: RunTask) -> Tensor | None:
-    """A few images of the training data as they were before they were transformed, None if the data has gone."""
+def _images(task: TaskDescription) -> Tensor | None:
+    """Return a few training images as they were before they were transformed; None if the data has gone."""
     try:
         return task.some_images(_IMAGES)
     except DataError:

@@ -1,0 +1,55 @@
+"""The settings that are chosen by name."""
+
+from enum import StrEnum
+
+
+class PrecisionSteps(StrEnum):
+    """How prior precisions follow the evidence."""
+
+    GRADIENT = "gradient"
+    """A gradient step in their logarithm, as in the paper."""
+    FIXED_POINT = "fixed-point"
+    """A move to the point where the gradient of the evidence in them vanishes, at the present curvature."""
+
+
+class PassesName(StrEnum):
+    """How hyper-steps go over the data; each is cheaper than the one before."""
+
+    EXACT = "exact"
+    """A pass for the estimate and one for its gradient, both with all columns of the output Hessian's root."""
+    PROBED = "probed"
+    """The same two passes with random probes: enough of them in the first, one per example in the second."""
+    SAMPLED = "sampled"
+    """The same as "probed" on a third of the examples, drawn anew for each hyper-step and scaled up."""
+    RUNNING = "running"
+    """No passes: hyper-steps on a few examples of a batch, while the weights are trained, with the curvature as a
+    running average."""
+
+
+FULL_PASSES = (PassesName.EXACT, PassesName.PROBED, PassesName.SAMPLED)
+"""The passes with which a hyper-step goes over the data after an epoch."""
+
+
+class AveragesName(StrEnum):
+    """How averages over the views of an example enter the evidence."""
+
+    PLAIN = "plain"
+    """As they are. Few views then make the curvature too large and the log-likelihood too small."""
+    UNBIASED = "unbiased"
+    """After subtracting what the variance of the averages adds."""
+
+
+class FinalName(StrEnum):
+    """How the evidence of a finished run is computed."""
+
+    ESTIMATE = "estimate"
+    """At a small part of the cost of the run: from running averages, or from some of the examples."""
+    EXACT = "exact"
+    """By a pass over all examples with all columns of the output Hessian's root."""
+
+
+class OptimiserName(StrEnum):
+    """The optimisers of the weights."""
+
+    ADAM = "adam"
+    SGD = "sgd"

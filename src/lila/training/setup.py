@@ -1,0 +1,103 @@
+"""What a run is made of before its first epoch: the state, the evidence, and the optimiser of the hyperparameters."""
+
+from dataclasses import replace
+from math import ceil
+
+from torch import nn
+
+from lila._util.ranks import ALONE, Ranks
+from lila.augment.base import Augmentation
+from lila.augment.compose import Compose
+from lila.data.examples import Data, Examples
+from lila.errors import ArgumentError
+from lila.laplace.evidence import Evidence
+from lila.laplace.passes import check_inputs
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Likelihood
+from lila.model.prior import GaussianPrior
+from lila.training.budget import choose_microbatch
+from lila.training.choices import AveragesName, PassesName
+from lila.training.hyper import HyperOptimiser
+from lila.training.methods import LearnedBy
+from lila.training.settings import ResolvedSettings
+from lila.training.state import State
+
+
+def new_state(
+    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: ResolvedSettings, data: Data
+) -> State:
+    """Make the state before the first epoch."""
+    procedure = settings.procedure
+    plain = augmentation is None or not procedure.invariant
+    like = next(net.parameters())
+    chosen = Compose() if plain or augmentation is None else augmentation.to(like.device, like.dtype)
+    if procedure.eta is LearnedBy.NOTHING and chosen.ranges and not any(chosen.ranges.values()):
+        raise ArgumentError(
+            f"The method {settings.method!r} does not learn its ranges, and all of them are zero: give the "
+            "augmentation ranges to start from, and to stay at (init=...)."
+        )
+    model = InvariantModel(net, chosen, 1 if plain else settings.samples, settings.noise)
+    precision = settings.weight_decay * len(Examples(data)) if procedure.decays_weights else settings.precision
+    prior = GaussianPrior(net, settings.prior, precision)
+    return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)
+
+
+def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> int:
+    """Return the microbatch that was given, or the largest that fits into the memory of every process.
+
+    It is chosen once and written down: a run that goes on elsewhere must not choose differently.
+    """
+    chosen, device = settings.microbatch, next(state.model.parameters()).device
+    if chosen is None:
+        with ranks.together(device):
+            check_inputs(state.model, next(Examples(data, device).batches(1)))
+            chosen = choose_microbatch(make_evidence(state, replace(settings, microbatch=1), data), data, settings)
+    return min(ranks.gather(chosen))
+
+
+def make_evidence(
+    state: State, settings: ResolvedSettings, data: Data, ranks: Ranks = ALONE, *, at_least: int = 1
+) -> Evidence:
+    """Make the evidence that the settings ask for, with at least this many probes in its estimate."""
+    assert settings.microbatch is not None, "chosen before training"
+    probes, gradient_probes = settings.probe_counts(len(Examples(data)))
+    probes = None if probes is None else max(probes, at_least)
+    return Evidence(
+        state.model,
+        state.likelihood,
+        state.prior,
+        settings.structure,
+        settings.curvature,
+        probes,
+        gradient_probes,
+        settings.microbatch,
+        settings.procedure.layers,
+        settings.procedure.average,
+        ranks,
+        unbiased=settings.averages == AveragesName.UNBIASED,
+    )
+
+
+def make_hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> HyperOptimiser | None:
+    """Make what learns by the evidence while the weights are trained; None if the settings ask for nothing of that."""
+    by_evidence = LearnedBy.EVIDENCE in (settings.procedure.eta, settings.procedure.prior)
+    if not by_evidence or settings.passes != PassesName.RUNNING:
+        return None
+    examples = Examples(data, next(state.model.parameters()).device)
+    few, batches = next(examples.batches(2)), ceil(len(examples) / settings.batch_size)
+    return HyperOptimiser(
+        make_evidence(state, settings, data, ranks),
+        len(examples),
+        settings.epochs * batches,
+        (few.x, few.y),
+        batch_size=settings.batch_size,
+        hyper_batch=settings.hyper_batch,
+        every=settings.hyper_every,
+        burn_in=None if settings.burn_in is None else settings.burn_in * batches,
+        eta_lr=settings.eta_lr,
+        eta_lr_end=settings.eta_lr_end,
+        hyper_lr=settings.hyper_lr,
+        learn_ranges=settings.procedure.eta is LearnedBy.EVIDENCE,
+        learn_prior=settings.procedure.prior is LearnedBy.EVIDENCE,
+        seed=settings.seed,
+    )
