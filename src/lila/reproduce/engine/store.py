@@ -60,8 +60,8 @@ class Store:
         path = self.path(job)
         try:
             content: dict[str, Any] = json.loads(path.read_text())
-            if content["arguments"] != json.loads(json.dumps(job.arguments)):
-                raise KeyError("its arguments are another job's")
+            if [content["work"], content["arguments"]] != json.loads(json.dumps([job.work, job.arguments])):
+                raise ValueError("its work and arguments are those of another job")
             return content
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged: {error}. Delete it, and the job is done again.") from error
