@@ -31,8 +31,8 @@ def room(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms that a module imports from, wherever the import stands."""
+def imported_names(path: Path) -> list[str]:
+    """The modules of lila that a module imports, or imports from, wherever the import stands."""
     names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -40,8 +40,13 @@ def imported_rooms(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "lila":
             names += [f"lila.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names.append(node.module or "")
-    return {name.split(".")[1] for name in names if name.startswith("lila.")}
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name for name in names if name.startswith("lila.")]
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms that a module imports from."""
+    return {name.split(".")[1] for name in imported_names(path)}
 
 
 def test_every_module_is_in_a_room() -> None:
@@ -58,3 +63,12 @@ def test_imports_run_one_way(name: str) -> None:
         if room(path) == name and imported_rooms(path) & set(ROOMS) - allowed
     }
     assert not wrong
+
+
+def test_the_engine_of_experiments_knows_nothing_of_the_paper() -> None:
+    """Not by an import, nor by the name of a module in a string."""
+    engine = [path for path in MODULES if path.relative_to(PACKAGE).parts[:2] == ("reproduce", "engine")]
+    assert len(engine) > 5
+    for path in [*engine, PACKAGE / "reproduce" / "__init__.py"]:
+        assert not [name for name in imported_names(path) if name.startswith("lila.reproduce.paper")], path
+        assert "reproduce.paper" not in path.read_text(), path

@@ -5,31 +5,32 @@ import pytest
 import torch
 
 from commands import Lila
-from lila.benchmarks import Job, hyper_steps, measure, memory, scaling, width
-from lila.benchmarks.networks import prepared, warp_ratios
-from lila.benchmarks.scaling import Point
+from lila.benchmarks.hyper_steps import checked_passes, measure
+from lila.benchmarks.scaling import Point, memory, scaling, width
+from lila.benchmarks.warps import warp_ratios
+from lila.benchmarks.workloads import Workload, prepare
 from lila.errors import NumericalError
 
 
-def test_bench_measures_and_compares_with_an_earlier_record(lila: Lila, tmp_path: Path) -> None:
-    record = tmp_path / "before.json"
+def test_bench_measures_and_compares_with_an_earlier_measurement(lila: Lila, tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
     quick = ("bench", "--networks", "mlp", "--examples", 4, "--repeats", 1, "--passes", "exact")
-    done = lila(*quick, "--out", record, "--json")
+    done = lila(*quick, "--out", before, "--json")
     assert done.returncode == 0, done.stderr
-    made = json.loads(record.read_text())
+    made = json.loads(before.read_text())
     assert made == json.loads(done.stdout)
     assert {"exact: total", "epoch / plain loop"} <= set(made["results"]["mlp"])
     assert "probed: total" not in made["results"]["mlp"]
     made["results"]["mlp"]["exact: total"] = 1e-6
-    record.write_text(json.dumps(made))
-    done = lila(*quick, "--compare", record)
+    before.write_text(json.dumps(made))
+    done = lila(*quick, "--compare", before)
     assert done.returncode == 1
     (line,) = [t for t in done.stdout.splitlines() if "exact: total" in t]
     assert line.endswith("slower")
     made["results"]["mlp"] = {"exact: total": 1e6, "seconds of an epoch": 1e-9}
     made["threads"] = 77
-    record.write_text(json.dumps(made))
-    done = lila(*quick, "--compare", record, "--json")
+    before.write_text(json.dumps(made))
+    done = lila(*quick, "--compare", before, "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["slower"] == []
     assert "was measured with threads = 77, not" in done.stderr
@@ -47,24 +48,24 @@ def test_a_whole_run_is_measured_beside_a_plain_one(lila: Lila) -> None:
 def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None:
     assert "no benchmark of 'gpt'" in lila("bench", "--networks", "gpt").stderr
     assert "no whole run of 'gpt'" in lila("bench", "--runs", "gpt").stderr
-    assert "told by a whole run" in lila("bench", "--passes", "running").stderr
+    assert "measured by a whole run" in lila("bench", "--passes", "running").stderr
     assert "'lagged'" in lila("bench", "--networks", "mlp", "--passes", "probed,lagged").stderr
     (tmp_path / "other.json").write_text("[]")
     done = lila("bench", "--networks", "mlp", "--compare", tmp_path / "other.json")
     assert done.returncode == 3
-    assert "other.json is not a record" in done.stderr
+    assert "other.json was not written by `lila bench --out`" in done.stderr
 
 
 def test_scaling_memory_and_width_are_measured() -> None:
-    point = Point("S = 2", Job("mlp", (1, 4, 4), samples=2, batch=4, width=5), 8)
+    point = Point("S = 2", Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5), 8)
     assert {"S = 2: exact", "S = 2: probed"} <= scaling(1, [point]).keys()
-    peaks = memory((1032, 2064), Job("mlp", (1, 8, 8), samples=2, batch=128, width=20))  # batches of 86, one probe
+    peaks = memory((1032, 2064), Workload("mlp", (1, 8, 8), samples=2, batch=128, width=20))  # batches of 86, one probe
     assert abs(peaks["peak bytes, N = 2064"] - peaks["peak bytes, N = 1032"]) <= 8 * 1032  # the examples' indices
     assert all(value > 0 for value in width(20, 4).values())
 
 
 def test_every_network_of_the_benchmark_can_be_measured() -> None:
-    result = measure(Job("resnet-8-8", (3, 8, 8), samples=2, batch=2), 4, 1, ["probed", "sampled"])
+    result = measure(Workload("resnet-8-8", (3, 8, 8), samples=2, batch=2), 4, 1, ["probed", "sampled"])
     assert {"probed: total", "sampled: total"} <= result.keys()
     assert all(value > 0 for value in result.values())
 
@@ -81,8 +82,8 @@ def test_every_network_of_the_benchmark_can_be_measured() -> None:
 def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_one: int, message: str) -> None:
     import lila as library
 
-    job = Job("mlp", (1, 4, 4), samples=2, batch=4, width=5)
-    model, data = prepared(job, 4)
+    workload = Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5)
+    model, data = prepare(workload, 4)
     right, calls = library.Evidence.gradient, []
 
     def wrong(*args: object) -> dict[str, torch.Tensor]:
@@ -92,7 +93,7 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_on
 
     monkeypatch.setattr(library.Evidence, "gradient", wrong)
     with pytest.raises(NumericalError, match=message):
-        hyper_steps(job, model, data)
+        checked_passes(workload, model, data)
 
 
 @pytest.mark.parametrize("wrong", ["values", "gradient"])
@@ -114,7 +115,7 @@ def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) 
 
 
 def test_exact_passes_are_measured_beside_an_epoch_of_as_many_examples() -> None:
-    job = Job("mlp", (1, 4, 4), samples=2, batch=4, width=5, exact_examples=4)
-    assert [job.part(kind, 100) for kind in ("exact", "probed")] == [4, 100]
-    assert job.part("exact", 2) == 2
-    assert measure(job, 8, 1, ["exact", "probed"])["exact: total"] > 0
+    workload = Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5, exact_examples=4)
+    assert [workload.examples_for(kind, 100) for kind in ("exact", "probed")] == [4, 100]
+    assert workload.examples_for("exact", 2) == 2
+    assert measure(workload, 8, 1, ["exact", "probed"])["exact: total"] > 0

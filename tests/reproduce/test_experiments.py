@@ -10,13 +10,13 @@ import pytest
 
 from lila.data.task import Recipe
 from lila.networks.registry import MODELS
-from lila.reproduce.engine.experiment import Scale, Summary
-from lila.reproduce.engine.output import Outcome, page, record, text, write
-from lila.reproduce.paper import EXPERIMENTS, Experiment
+from lila.reproduce.engine.experiment import Experiment, Scale, Summary
+from lila.reproduce.engine.output import Outcome, outcome_data, page, text, write
+from lila.reproduce.paper import PAPER_EXPERIMENTS
 from lila.training.settings import Settings
 from made_up import METHODS, made_up
 
-every = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+every = pytest.mark.parametrize("experiment", PAPER_EXPERIMENTS.values(), ids=list(PAPER_EXPERIMENTS))
 SEEDS = 2
 WORSE = {name: 1 - value for name, value in METHODS.items()}
 
@@ -47,7 +47,7 @@ def test_more_seeds_repeat_nothing(experiment: Experiment) -> None:
 
 
 def test_experiments_share_what_they_have_in_common() -> None:
-    jobs = {name: set(experiment.jobs(Scale.SMALL, 1).values()) for name, experiment in EXPERIMENTS.items()}
+    jobs = {name: set(experiment.jobs(Scale.SMALL, 1).values()) for name, experiment in PAPER_EXPERIMENTS.items()}
     grey = {job for job in jobs["trajectories"] if job.arguments["recipe"]["source"] != "cifar10"}
     assert grey == jobs["trajectories"] & jobs["accuracy"]
     assert jobs["trajectories"] == jobs["barplots"]
@@ -57,7 +57,7 @@ def test_experiments_share_what_they_have_in_common() -> None:
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_the_papers_settings_of_grey_images(model: str) -> None:
-    job = EXPERIMENTS["accuracy"].jobs(Scale.PAPER, 1)["mnist", model, "lila", "scaled", 0]
+    job = PAPER_EXPERIMENTS["accuracy"].jobs(Scale.PAPER, 1)["mnist", model, "lila", "scaled", 0]
     settings = Settings.from_dict(dict(job.arguments["settings"]))
     assert (settings.epochs, settings.batch_size, settings.samples, settings.burn_in) == (1000, 1000, 31, 10)
     assert (settings.lr, settings.lr_end, settings.eta_lr, settings.eta_lr_end) == (0.005, 0.0001, 0.05, 0.05)
@@ -66,7 +66,7 @@ def test_the_papers_settings_of_grey_images(model: str) -> None:
 
 
 def test_the_papers_settings_of_colour_images() -> None:
-    jobs = EXPERIMENTS["accuracy"].jobs(Scale.PAPER, 1)
+    jobs = PAPER_EXPERIMENTS["accuracy"].jobs(Scale.PAPER, 1)
     settings = Settings.from_dict(dict(jobs["cifar10", "resnet-8-16", "lila", "scaled", 0].arguments["settings"]))
     assert (settings.epochs, settings.batch_size, settings.samples, settings.burn_in) == (200, 250, 20, 10)
     assert (settings.optimiser, settings.lr, settings.lr_end, settings.momentum) == ("sgd", 0.1, 1e-6, 0.9)
@@ -74,7 +74,7 @@ def test_the_papers_settings_of_colour_images() -> None:
 
 
 def test_the_papers_sizes_and_epochs_of_subsets() -> None:
-    jobs = EXPERIMENTS["data-efficiency"].jobs(Scale.PAPER, 1)
+    jobs = PAPER_EXPERIMENTS["data-efficiency"].jobs(Scale.PAPER, 1)
     found = {
         (cell[0], job.arguments["recipe"]["subset"], job.arguments["settings"]["epochs"]) for cell, job in jobs.items()
     }
@@ -100,7 +100,7 @@ def test_claims_hold_if_the_results_say_so(experiment: Experiment) -> None:
 @pytest.mark.parametrize("name", ["toy", "accuracy", "wide-resnet", "data-efficiency"])
 def test_claims_do_not_hold_if_what_should_be_better_is_worse(name: str) -> None:
     assert not any(
-        verdict.held for verdict in summary(EXPERIMENTS[name], good=WORSE).verdicts if "more" in verdict.claim
+        verdict.held for verdict in summary(PAPER_EXPERIMENTS[name], good=WORSE).verdicts if "more" in verdict.claim
     )
 
 
@@ -108,7 +108,7 @@ def test_claims_do_not_hold_if_what_should_be_better_is_worse(name: str) -> None
     "name", ["trajectories", "augerino-strength", "augerino-parameterisation", "maximum-likelihood"]
 )
 def test_claims_do_not_hold_if_nothing_is_learned(name: str) -> None:
-    experiment = EXPERIMENTS[name]
+    experiment = PAPER_EXPERIMENTS[name]
     results = {}
     for cell, job in experiment.jobs(Scale.SMALL, 1).items():
         result = made_up(job)
@@ -127,7 +127,7 @@ def test_what_is_written(experiment: Experiment, tmp_path: Path) -> None:
     results = {cell: made_up(job) for cell, job in jobs.items()}
     whole = experiment.summarise(results, Scale.SMALL)
     figures = dict(list(whole.figures.items())[:1])  # the others are drawn by the same function
-    outcome = Outcome(experiment, Scale.SMALL, 1, contents, replace(whole, figures=figures))
+    outcome = Outcome(experiment, Scale.SMALL, 1, contents=contents, summary=replace(whole, figures=figures))
     write(outcome, tmp_path)
     for name in outcome.summary.figures:
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -138,24 +138,24 @@ def test_what_is_written(experiment: Experiment, tmp_path: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((tmp_path / "data.csv").read_text())))
     assert len(rows) == len(data["rows"]) > 0
     written = (tmp_path / "README.md").read_text()
-    assert written == page(outcome, list(outcome.summary.figures))
+    assert written == page(outcome)
     for shown in (written, text(outcome)):
         assert experiment.claim in shown
         assert f"{len(jobs)} runs, {len(jobs)} minutes one after the other" in shown
         assert "All claims held at this scale." in shown
-    assert record(outcome)["tables"]
+    assert outcome_data(outcome)["tables"]
 
 
 def test_it_is_said_if_some_networks_have_fewer_seeds() -> None:
     for name in ("trajectories", "barplots"):
-        (remark,) = summary(EXPERIMENTS[name]).remarks
+        (remark,) = summary(PAPER_EXPERIMENTS[name]).remarks
         grey = "mlp on mnist, mlp on fashion-mnist, cnn on fashion-mnist"
         assert remark == f"Seeds: 2 for {grey}; 1 for resnet-8-8 on cifar10."
-        assert not summary(EXPERIMENTS[name], Scale.PAPER).remarks
-    assert not summary(EXPERIMENTS["accuracy"]).remarks
+        assert not summary(PAPER_EXPERIMENTS[name], Scale.PAPER).remarks
+    assert not summary(PAPER_EXPERIMENTS["accuracy"]).remarks
 
 
 def test_the_papers_figures_are_beside_ours() -> None:
-    table = summary(EXPERIMENTS["accuracy"]).tables[0]
+    table = summary(PAPER_EXPERIMENTS["accuracy"]).tables[0]
     row = next(row for row in table.rows if row[:3] == ["mnist", "mlp", "lila"])
     assert row[3] == "90.0 ±0.0 (97.7)"

@@ -27,8 +27,13 @@ def test_the_key_does_not_change_from_one_process_to_the_next() -> None:
 
 def test_what_does_not_change_a_result_is_not_part_of_its_key() -> None:
     training = Training("mnist", "mlp", Settings())
-    assert training.job().key == training.but(microbatch=7, memory="1GiB", checkpoint_every=3).job().key
-    others = [training.but(seed=1), training.but("scaled"), training.but(samples=30), training.but(passes="exact")]
+    assert training.job().key == training.changed(microbatch=7, memory="1GiB", checkpoint_every=3).job().key
+    others = [
+        training.changed(seed=1),
+        training.changed("scaled"),
+        training.changed(samples=30),
+        training.changed(passes="exact"),
+    ]
     assert len({job.job().key for job in (training, *others)}) == 5
 
 

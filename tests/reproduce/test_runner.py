@@ -17,13 +17,14 @@ import torch
 
 import lila
 from lila.cli import main
-from lila.reproduce.engine.experiment import Scale, Verdict, accuracies
+from lila.reproduce.engine.experiment import Scale, Verdict
 from lila.reproduce.engine.images import Training, pictures, work
 from lila.reproduce.engine.jobs import Job, Result, Surroundings
-from lila.reproduce.engine.runner import JobError, do, run_jobs
+from lila.reproduce.engine.registry import EXPERIMENTS
+from lila.reproduce.engine.results import accuracies
+from lila.reproduce.engine.runner import Assignment, JobError, run_jobs
 from lila.reproduce.engine.sheets import sheets
 from lila.reproduce.engine.store import Store
-from lila.reproduce.paper import EXPERIMENTS
 from lila.reproduce.paper.comparison import Comparison, better
 from lila.training.checkpoint import read_checkpoint
 from lila.training.description import read_description
@@ -48,7 +49,7 @@ class Tiny(Comparison):
     small_seeds = 1
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        return {"lila": TRAINING, "plain": TRAINING.but(method="non-invariant")}
+        return {"lila": TRAINING, "plain": TRAINING.changed(method="non-invariant")}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         return [better("lila is more accurate", accuracies, runs["lila"], runs["plain"])]
@@ -71,10 +72,10 @@ def learned(result: Result) -> Any:
 
 def done(jobs: list[Job], folder: Path, at_once: int = 1) -> tuple[list[Any], list[Job]]:
     """What jobs found out, and which of them had to be done."""
-    told: list[Job] = []
+    newly_done: list[Job] = []
     store = Store(folder)
-    run_jobs(jobs, store, at_once, None, "cpu", lambda job, *_: told.append(job))
-    return [learned(store.read(job)["result"]) for job in jobs], told
+    run_jobs(jobs, store, at_once=at_once, on_job_done=lambda job, *_: newly_done.append(job))
+    return [learned(store.read(job)["result"]) for job in jobs], newly_done
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +86,15 @@ def jobs() -> list[Job]:
 @pytest.fixture(scope="module")
 def results(jobs: list[Job], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     folder = tmp_path_factory.mktemp("jobs")
-    found, told = done(jobs, folder)
-    assert told == jobs
+    found, newly_done = done(jobs, folder)
+    assert newly_done == jobs
     assert not any((folder / "unfinished").iterdir())
     return folder, found
 
 
 def test_nothing_is_done_twice(jobs: list[Job], results: tuple[Path, list[Any]]) -> None:
-    found, told = done([*jobs, TRAINING.but(seed=1).job()], results[0])
-    assert told == [TRAINING.but(seed=1).job()]
+    found, newly_done = done([*jobs, TRAINING.changed(seed=1).job()], results[0])
+    assert newly_done == [TRAINING.changed(seed=1).job()]
     assert found[:2] == results[1]
 
 
@@ -109,8 +110,8 @@ def test_a_result_is_what_fit_gives(results: tuple[Path, list[Any]]) -> None:
 
 
 def test_side_by_side_gives_the_same(jobs: list[Job], results: tuple[Path, list[Any]], tmp_path: Path) -> None:
-    found, told = done(jobs, tmp_path, at_once=2)
-    assert {job.key for job in told} == {job.key for job in jobs}
+    found, newly_done = done(jobs, tmp_path, at_once=2)
+    assert {job.key for job in newly_done} == {job.key for job in jobs}
     for one, other in zip(found, results[1], strict=True):
         assert one["ranges"] == pytest.approx(other["ranges"], rel=1e-3)
         assert one["test"]["accuracy"] == pytest.approx(other["test"]["accuracy"], abs=0.01)
@@ -132,7 +133,7 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
 
     monkeypatch.setattr("lila.training.loop._epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_jobs([job], store, 1, None, "cpu", lambda *_: None)
+        run_jobs([job], store)
     assert store.missing([job]) == [job]
     found, _ = done([job], tmp_path)
     assert epochs == 4  # two, the one that was interrupted, and that again
@@ -142,10 +143,10 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_an_error_in_one_job_does_not_keep_others_from_being_done(tmp_path: Path, at_once: int) -> None:
-    bad, good = replace(TRAINING, data="no-such-data").job(), TRAINING.but(method="non-invariant").job()
+    bad, good = replace(TRAINING, data="no-such-data").job(), TRAINING.changed(method="non-invariant").job()
     store = Store(tmp_path)
     with pytest.raises(JobError, match=rf"1 of 2 jobs failed. job {bad.key}: .*no-such-data"):
-        run_jobs([bad, good], store, at_once, None, "cpu", lambda *_: None)
+        run_jobs([bad, good], store, at_once=at_once)
     assert store.missing([bad, good]) == [bad]
 
 
@@ -153,7 +154,7 @@ def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
     store, job = Store(tmp_path), TRAINING.job()
     with store.claimed(job) as scratch:
         assert scratch is not None
-        assert do(job, store, None, "cpu") == 0
+        assert Assignment(job, work, store).carry_out() == 0
         assert store.missing([job]) == [job]
     with store.claimed(job) as again:
         assert again == scratch
@@ -166,12 +167,12 @@ from pathlib import Path
 from test_runner import TRAINING
 from lila.reproduce.engine.runner import run_jobs
 from lila.reproduce.engine.store import Store
-jobs = [TRAINING.but(epochs=100_000, seed=seed).job() for seed in range(5)]
-run_jobs(jobs, Store(Path({str(tmp_path)!r})), 2, None, "cpu", lambda *_: None)
+jobs = [TRAINING.changed(epochs=100_000, seed=seed).job() for seed in range(5)]
+run_jobs(jobs, Store(Path({str(tmp_path)!r})), at_once=2)
 """
     script = tmp_path / "script.py"
     script.write_text(f"if __name__ == '__main__':\n    exec({code!r})\n")
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
+    path = os.pathsep.join(map(str, [*Path(__file__).parents[:2], os.environ.get("PYTHONPATH", "")]))
     process = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"PYTHONPATH": path})
     folder = tmp_path / "unfinished"
     until(lambda: len(list(folder.glob("*/checkpoint.safetensors"))) == 2)
@@ -193,7 +194,7 @@ def until(met: Callable[[], bool], seconds: float = 90) -> None:
 
 
 def test_images_are_kept_with_a_result(tmp_path: Path) -> None:
-    result = work(TRAINING.but(method="non-invariant").job().arguments, Surroundings(tmp_path))
+    result = work(TRAINING.changed(method="non-invariant").job().arguments, Surroundings(tmp_path))
     task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=100))
     assert isinstance(task.train, tuple)
     torch.testing.assert_close(pictures(result), task.train[0][:4], rtol=0, atol=0.5 / 255 + 1e-6)
@@ -259,7 +260,9 @@ class TestCommand:
     def test_times_are_not_shared_out(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr("lila.reproduce.paper.EXPERIMENTS", {"tiny": Tiny(), "timing": EXPERIMENTS["timing"]})
+        monkeypatch.setattr(
+            "lila.reproduce.engine.registry.EXPERIMENTS", {"tiny": Tiny(), "timing": EXPERIMENTS["timing"]}
+        )
         assert main(["reproduce", "timing", "tiny", "--shard", "1/2"]) == 2
         assert "timing compares times" in capsys.readouterr().err
         assert not Path("results").exists()
@@ -269,7 +272,7 @@ class TestCommand:
     def test_an_error_in_one_experiment_does_not_keep_others_from_being_done(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr("lila.reproduce.paper.EXPERIMENTS", {"lost": Lost(), "tiny": Tiny()})
+        monkeypatch.setattr("lila.reproduce.engine.registry.EXPERIMENTS", {"lost": Lost(), "tiny": Tiny()})
         assert main(["reproduce", "all", "--json"]) != 0
         shown = capsys.readouterr()
         assert [record["experiment"] for record in json.loads(shown.out)] == ["tiny"]
@@ -287,7 +290,7 @@ def test_sheets_show_runs_that_learned_ranges(results: tuple[Path, list[Any]]) -
     from lila.reproduce.engine.output import conclude
 
     experiment = Tiny()
-    outcome = conclude(experiment, Scale.SMALL, 1, experiment.jobs(Scale.SMALL, 1), Store(results[0]))
+    outcome = conclude(experiment, Scale.SMALL, 1, Store(results[0]))
     (sheet,) = sheets(outcome)
     assert sheet.title == "lila"
     assert sheet.truth is not None

@@ -1,22 +1,40 @@
-"""What training costs, as ratios measured in one run; `lila bench` is its command."""
+"""What training costs and how exact it is, measured as ratios within one run.
 
-from lila.benchmarks.networks import JOBS, Job, hyper_steps, measure
-from lila.benchmarks.runs import RUNS, whole_run
-from lila.benchmarks.scaling import memory, scaling, width
-from lila.benchmarks.tools import machine, peak, ratios, seconds
+Seconds of one machine say little about another, so a benchmark measures both sides of a ratio in the same run, and
+nothing is timed before it has been checked to be right. Let nothing else run meanwhile. `lila bench --list` prints the
+list below, which `catalogue` holds as data.
 
-__all__ = [
-    "JOBS",
-    "RUNS",
-    "Job",
-    "hyper_steps",
-    "machine",
-    "measure",
-    "memory",
-    "peak",
-    "ratios",
-    "scaling",
-    "seconds",
-    "whole_run",
-    "width",
-]
+Behind the command `lila bench`:
+
+- `hyper_steps`: the cost of a hyper-step in epochs of the weights, for each network and kind of passes.
+  Command: `lila bench`
+- `whole_runs`: the cost of a whole run that learns while it trains, in plain runs of the same network.
+  Command: `lila bench --networks none --runs mlp,resnet-8-8`
+- `scaling`: how cost and memory of a hyper-step grow with examples, samples, classes and the width of a layer.
+  Command: `lila bench --networks none --scaling --width 10000`
+
+Scripts of their own, which take `--help` and print JSON:
+
+- `compiled`: whether `torch.compile` makes an epoch of the weights faster.
+  Command: `python -m lila.benchmarks.compiled`
+- `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
+  Command: `python -m lila.benchmarks.cross_validation`
+- `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.
+  Command: `python -m lila.benchmarks.laplace_torch`
+- `probe_noise`: the error that random probes add to a gradient, beside the noise of the sampled transformations.
+  Command: `python -m lila.benchmarks.probe_noise`
+- `processes`: the cost of an epoch and of a hyper-step with two processes, and the bytes that they exchange.
+  Command: `python -m lila.benchmarks.processes`
+- `profile_passes`: the share of each PyTorch operation in the time of a hyper-step.
+  Command: `python -m lila.benchmarks.profile_passes`
+- `running_agreement`: whether learning while training finds the same ranges as exact passes after each epoch.
+  Command: `python -m lila.benchmarks.running_agreement --out FOLDER`
+- `time_to_range`: the CPU time until the rotation of MNIST is learned, while training and by passes over the data.
+  Command: `python -m lila.benchmarks.time_to_range`
+- `view_noise`: the variance of averages over the views of an example, for independent and stratified noise.
+  Command: `python -m lila.benchmarks.view_noise`
+
+`measuring` has the clocks, `workloads` the networks and data that several benchmarks share, `warps` a part of
+`hyper_steps`, and `script` the options and the output that the scripts have in common. `baseline.json` is what
+`lila bench` measured once, to compare with.
+"""

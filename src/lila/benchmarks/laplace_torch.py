@@ -1,17 +1,17 @@
-"""The part of the work that laplace-torch does too, on the same network and data in the same run.
+"""The cost of the evidence and its gradient in the prior, beside laplace-torch on the same network and data.
 
-Its marginal-likelihood training learns the prior alone: after an epoch it fits the Kronecker factors of the plain
-network and takes steps on the log marginal likelihood. Both libraries are first checked against each other, value and
-gradient, by the Kronecker factors and the full generalised Gauss-Newton of a small network, where they must agree to
-rounding. Then the factors and the gradient in the prior are timed: of a plain network, and, for lila, also of one that
-is averaged over S = 31 transformations.
+The marginal-likelihood training of laplace-torch learns the prior alone: after an epoch it fits the Kronecker factors
+of the plain network and takes steps on the log marginal likelihood. First the values and gradients of both libraries
+are compared, for the Kronecker factors and for the full generalised Gauss-Newton of a small network, where they must
+agree to rounding. Then both are timed on a plain network, and lila also on one that is averaged over S = 31
+transformations.
 
-    make bench-others
+    python -m lila.benchmarks.laplace_torch
+
+Needs laplace-torch; `make bench-others` installs it and runs this.
 """
 
-import argparse
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -21,14 +21,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import lila
 from laplace import Laplace  # type: ignore[attr-defined]
-from lila._util.memory import keep_heap
-from lila.benchmarks import machine, seconds
+from lila.benchmarks.measuring import seconds
+from lila.benchmarks.script import new_parser, print_result, start
 
 Data = tuple[Tensor, Tensor]
 
 
 def theirs(net: nn.Module, data: Data, structure: str) -> tuple[Tensor, Tensor]:
-    """The log marginal likelihood by laplace-torch, and its gradient in a layerwise log precision."""
+    """Return the log marginal likelihood by laplace-torch, and its gradient in a layerwise log precision."""
     layers = len(list(net.parameters()))
     log_precision = torch.zeros(layers, dtype=data[0].dtype, requires_grad=True)
     fitted = Laplace(net, "classification", "all", structure, backend=AsdlGGN)
@@ -39,15 +39,15 @@ def theirs(net: nn.Module, data: Data, structure: str) -> tuple[Tensor, Tensor]:
 
 
 def ours(evidence: lila.Evidence, data: Data) -> tuple[Tensor, dict[str, Tensor]]:
-    """The same by lila; with samples and ranges to learn, the gradient in these too."""
+    """Return the log marginal likelihood by lila, and its gradients, also in ranges if there are any."""
     estimate = evidence.estimate(data)
     return torch.tensor(estimate.value), evidence.gradient(data, estimate)
 
 
 def check(structure: str) -> float:
-    """The largest difference of the two log marginal likelihoods and of their gradients in the prior, in nats.
+    """Return the largest difference in nats between the libraries' log marginal likelihoods, and their gradients.
 
-    Of a small network without biases: lila gives weight and bias of a layer one Kronecker block, laplace-torch two.
+    The network has no biases: lila gives weight and bias of a layer one Kronecker block, laplace-torch two.
     """
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(16, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)).double()
@@ -63,13 +63,12 @@ def check(structure: str) -> float:
     return difference
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Check, measure and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--examples", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
-    keep_heap()
+    parser = new_parser(__doc__)
+    parser.add_argument("--examples", type=int, default=1000, metavar="N", help="[1000]")
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of which the median is taken [5]")
+    arguments = start(parser, given)
     differences = {structure: check(structure) for structure in ("kron", "full")}
     torch.manual_seed(0)
     net = lila.make_model("mlp", (1, 28, 28), 10)
@@ -87,12 +86,11 @@ def main() -> None:
     times = {name: seconds(run, arguments.repeats) for name, run in work.items()}
     unit = times["laplace-torch, prior alone"]
     result = {
-        "settings": vars(arguments) | machine(),
         "differences of values and gradients, nats": differences,
         "seconds of laplace-torch": unit,
         "times by laplace-torch's": {name: time / unit for name, time in times.items()},
     }
-    print(json.dumps(result, indent=2))
+    print_result(arguments, result)
 
 
 if __name__ == "__main__":

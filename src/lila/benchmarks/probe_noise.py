@@ -1,24 +1,25 @@
-"""How far probes are off, beside the noise of the augmentation's own samples.
+"""The error that random probes add to a gradient, beside the noise of the sampled transformations.
 
-A network is trained for some epochs; then the gradient of the evidence in eta is computed with all columns for several
-draws of the noise, whose spread is the Monte Carlo noise that every hyper-step has, and for the same draws with probes,
-and with those of "sampled" on a third of the examples.
+A network is trained for some epochs. Then the gradient of the evidence in eta is computed with all columns for several
+draws of the noise; the spread of these gradients is the Monte Carlo noise that every hyper-step has. For the same draws
+the gradient is computed with probes, and with "sampled" passes, which use a third of the examples.
 
     python -m lila.benchmarks.probe_noise --data mnist --subset 1250 --epochs 25
 """
 
-import argparse
-import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 import lila
+from lila.benchmarks.script import new_parser, print_result, start
 
 
 def trained(data: str, subset: int, epochs: int, seed: int) -> tuple[lila.Run, tuple[Tensor, Tensor]]:
-    """An MLP on partially rotated images, in the middle of learning its ranges."""
+    """Train an MLP on partially rotated images for some epochs, and return it with its data."""
     task = lila.load_data(lila.Recipe(data, transform="partially-rotated", subset=subset, seed=seed), in_memory=True)
     torch.manual_seed(seed)
     net = lila.make_model("mlp", task.shape, len(task.classes))
@@ -41,11 +42,12 @@ def gradients(
     run: lila.Run,
     data: tuple[Tensor, Tensor],
     draws: int,
-    probes: int | None,
-    gradient_probes: int | None,
+    *,
+    probes: int | None = None,
+    gradient_probes: int | None = None,
     subset: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients in eta (draws, generators), and log-determinants (draws,); with a subset, of so many examples."""
+    """Return gradients in eta (draws, generators), and log-determinants (draws,), of all examples or of a subset."""
     evidence = lila.Evidence(
         run.model, run.likelihood, run.prior, probes=probes, gradient_probes=gradient_probes, microbatch=125
     )
@@ -57,39 +59,42 @@ def gradients(
     return torch.stack(found), torch.tensor(log_dets, dtype=torch.float64)
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Measure and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="digits")
-    parser.add_argument("--subset", type=int, default=1000)
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--draws", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    parser = new_parser(__doc__)
+    parser.add_argument("--data", default="digits", metavar="NAME", help="name of the data set [digits]")
+    parser.add_argument("--subset", type=int, default=1000, metavar="N", help="training images [1000]")
+    parser.add_argument("--epochs", type=int, default=25, metavar="N", help="[25]")
+    parser.add_argument("--draws", type=int, default=8, metavar="N", help="draws of the noise [8]")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
+    arguments = start(parser, given)
     run, data = trained(arguments.data, arguments.subset, arguments.epochs, arguments.seed)
-    exact, log_det = gradients(run, data, arguments.draws, None, None)
+    exact, log_det = gradients(run, data, arguments.draws)
     noise = exact.std(0)
-    result = {
-        "settings": vars(arguments),
-        "torch": torch.__version__,
+    result: dict[str, Any] = {
         "Monte Carlo noise of the gradient": noise.tolist(),
         "Monte Carlo noise of the log-determinant": float(log_det.std()),
     }
-    ways: dict[str, tuple[int | None, ...]] = {
-        f"probes {probes or 'all'}, in the gradient {gradient_probes}": (probes, gradient_probes)
+    options: dict[str, dict[str, int | None]] = {
+        f"probes {probes or 'all'}, in the gradient {gradient_probes}": {
+            "probes": probes,
+            "gradient_probes": gradient_probes,
+        }
         for probes, gradient_probes in ((None, 1), (None, 2), (1, 1), (2, 1), (2, 2))
     }
     sampled = replace(run.settings, passes="sampled")
-    ways["sampled"] = *sampled.probe_counts(len(data[0])), sampled.examples_per_estimate(len(data[0]))
-    for name, way in ways.items():
-        found, found_log_det = gradients(run, data, arguments.draws, *way)
+    probes, gradient_probes = sampled.probe_counts(len(data[0]))
+    subset = sampled.examples_per_estimate(len(data[0]))
+    options["sampled"] = {"probes": probes, "gradient_probes": gradient_probes, "subset": subset}
+    for name, chosen in options.items():
+        found, found_log_det = gradients(run, data, arguments.draws, **chosen)
         rms = (found - exact).square().mean(0).sqrt()
         result[name] = {
             "error of the gradient / Monte Carlo noise": (rms / noise).tolist(),
             "norm of the error / norm of the noise": float(rms.norm() / noise.norm()),
             "bias of the log-determinant, nats": float((found_log_det - log_det).mean()),
         }
-    print(json.dumps(result, indent=2))
+    print_result(arguments, result)
 
 
 if __name__ == "__main__":

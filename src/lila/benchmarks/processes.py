@@ -1,23 +1,22 @@
-"""What a run costs with one and with two processes of one thread each, and how many bytes they send.
+"""The cost of training with one and with two processes, and the bytes that they exchange.
 
-Strong scaling: the same examples and batches, shared. Weak scaling: as many examples, and as many of each batch, for
-each process; beside it two processes that do the same without exchanging anything, as they share caches and memory all
-the same. The unit is the time of one process. Before anything is timed, one and two processes are checked to give the
-same evidence. It also prints what the model of docs/distributed.md rests on: sizes of Kronecker factors, and the speed
-of decompositions here.
+Strong scaling: two processes share the examples and batches of one. Weak scaling: each of two processes has as many
+examples, and as many of each batch, as one alone. Two processes share caches and memory even if they exchange nothing,
+so two that do not are timed too. The unit is the time of one process. Before anything is timed, one and two processes
+are checked to give the same evidence. The output also has the numbers behind the model of docs/distributed.md: sizes
+of Kronecker factors, and the speed of decompositions on this machine.
 
     python -m lila.benchmarks.processes
 """
 
-import argparse
-import json
 import multiprocessing
 import os
 import socket
 import statistics
-import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -28,8 +27,10 @@ import torch.distributed as dist
 from lila._util.memory import keep_heap
 from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
-from lila.benchmarks.networks import JOBS, evidence_of, prepared
-from lila.benchmarks.tools import machine, seconds
+from lila.benchmarks.hyper_steps import evidence_of
+from lila.benchmarks.measuring import seconds
+from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.workloads import WORKLOADS, prepare
 from lila.data.examples import Examples
 from lila.errors import NumericalError
 from lila.laplace.evidence import Evidence
@@ -45,23 +46,43 @@ _TOLERANCE = 1e-4
 _SIDE = 2000
 
 
-def work(rank: int, count: int, port: int, name: str, times: int, examples: int, answers: Any) -> None:
-    """One process: times of an epoch and of a hyper-step, bytes sent, and the evidence to compare by.
+@dataclass(frozen=True)
+class Group:
+    """Processes that train together.
 
-    Examples are `times` those given, batches `times` those of the network's job.
+    Attributes:
+        processes: the number of processes.
+        network: the name of the workload.
+        examples: the number of examples of the whole group.
+        batch_factor: the batch of the whole group, in batches of the workload.
+        threads: the number of threads of each process.
     """
+
+    processes: int
+    network: str
+    examples: int
+    _: KW_ONLY
+    batch_factor: int
+    threads: int
+
+
+def work(group: Group, rank: int, port: int, answers: Any) -> None:
+    """Measure in one process the times of an epoch and of a hyper-step, the bytes sent, and the evidence."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     keep_heap()
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=count, timeout=timedelta(minutes=30))
+    torch.set_num_threads(group.threads)
+    dist.init_process_group("gloo", rank=rank, world_size=group.processes, timeout=timedelta(minutes=30))
     sent = _counted()
-    ranks, job = Ranks.here(), JOBS[name]
-    model, data = prepared(job, times * examples)
+    ranks, workload = Ranks.here(), WORKLOADS[group.network]
+    model, data = prepare(workload, group.examples)
     settings = Settings(
-        batch_size=times * job.batch, samples=job.samples, passes="probed", microbatch=job.microbatch(PassesName.PROBED)
-    ).resolved(times * examples)
+        batch_size=group.batch_factor * workload.batch,
+        samples=workload.samples,
+        passes="probed",
+        microbatch=workload.microbatch(PassesName.PROBED),
+    ).resolved(group.examples)
     state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings)
-    shared = _shared(evidence_of(job, model, PassesName.PROBED, times * examples), ranks)
+    shared = _shared(evidence_of(workload, model, PassesName.PROBED, group.examples), ranks)
     everything = Examples(data)
 
     def epoch() -> None:
@@ -89,15 +110,22 @@ def work(rank: int, count: int, port: int, name: str, times: int, examples: int,
 
 
 def _shared(evidence: Evidence, ranks: Ranks) -> Evidence:
-    """The same evidence, its passes shared by several processes."""
-    roots = evidence.roots.probes, evidence.gradient_roots.probes
+    """Return the same evidence with its passes shared by several processes."""
     return Evidence(
-        evidence.model, evidence.likelihood, evidence.prior, "kron", "ggn", *roots, evidence.microbatch, ranks=ranks
+        evidence.model,
+        evidence.likelihood,
+        evidence.prior,
+        "kron",
+        curvature="ggn",
+        probes=evidence.roots.probes,
+        gradient_probes=evidence.gradient_roots.probes,
+        microbatch=evidence.microbatch,
+        ranks=ranks,
     )
 
 
 def _counted() -> list[int]:
-    """Count the bytes that this process hands to sums and broadcasts."""
+    """Return a list whose only entry grows by the bytes that this process hands to sums and broadcasts."""
     sent = [0]
     for name in ("all_reduce", "broadcast"):
         original = getattr(dist, name)
@@ -110,16 +138,14 @@ def _counted() -> list[int]:
     return sent
 
 
-def measured(name: str, count: int, times: int, examples: int) -> dict[str, Any]:
-    """Run so many processes on so many times the examples, and take the slowest of their times."""
+def measured(group: Group) -> dict[str, Any]:
+    """Run a group of processes, and return the evidence and the slowest of their times."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
-    workers = [
-        context.Process(target=work, args=(rank, count, port, name, times, examples, answers)) for rank in range(count)
-    ]
+    workers = [context.Process(target=work, args=(group, rank, port, answers)) for rank in range(group.processes)]
     for worker in workers:
         worker.start()
     results = [answers.get()[1] for _ in workers]
@@ -130,14 +156,13 @@ def measured(name: str, count: int, times: int, examples: int) -> dict[str, Any]
 
 
 def decomposition() -> float:
-    """Seconds that a factor of side `_SIDE` takes."""
-    torch.set_num_threads(1)
+    """Return the seconds that decomposing a factor of side `_SIDE` takes."""
     root = torch.randn(_SIDE, 2 * _SIDE)
     return seconds(partial(torch.linalg.eigh, root @ root.T), _REPEATS)
 
 
 def factors_of_resnet50() -> dict[str, float]:
-    """Bytes of the Kronecker factors of a ResNet-50 in float32, and the sum of the cubes of their sides."""
+    """Return the bytes of the Kronecker factors of a ResNet-50 in float32, and the sum of the cubes of their sides."""
     sides = [(3 * 49, 64)]
     inputs = 64
     for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
@@ -152,21 +177,21 @@ def factors_of_resnet50() -> dict[str, float]:
     return {"bytes": 4 * squares, "cubes of the sides": cubes, "largest side": max(every)}
 
 
-def main() -> None:
-    """Measure and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", choices=list(JOBS), default="mlp")
-    parser.add_argument("--examples", type=int, default=500)
-    arguments = parser.parse_args()
-    one = measured(arguments.network, 1, 1, arguments.examples)
-    strong = measured(arguments.network, 2, 1, arguments.examples)
+def main(given: Sequence[str] | None = None) -> None:
+    """Check, measure and print JSON."""
+    parser = new_parser(__doc__, threads=1)
+    parser.add_argument("--network", choices=list(WORKLOADS), default="mlp", help="[mlp]")
+    parser.add_argument("--examples", type=int, default=500, metavar="N", help="examples of one process [500]")
+    arguments = start(parser, given)
+    alone = Group(1, arguments.network, arguments.examples, batch_factor=1, threads=arguments.threads)
+    one = measured(alone)
+    strong = measured(replace(alone, processes=2))
     if abs(strong["evidence"] / one["evidence"] - 1) > _TOLERANCE:
         raise NumericalError(f"Two processes find an evidence of {strong['evidence']}, one {one['evidence']}.")
-    weak = measured(arguments.network, 2, 2, arguments.examples)
+    weak = measured(replace(alone, processes=2, examples=2 * arguments.examples, batch_factor=2))
     with ThreadPoolExecutor() as pool:
-        apart = list(pool.map(lambda _: measured(arguments.network, 1, 1, arguments.examples), range(2)))
+        apart = list(pool.map(measured, [alone, alone]))
     result = {
-        "settings": vars(arguments) | machine() | {"threads": 1},
         "one process": one,
         "two, the same examples": {what: strong[what] / one[what] for what in ("epoch", "hyper-step")},
         "two, twice the examples": {what: weak[what] / one[what] for what in ("epoch", "hyper-step")},
@@ -174,11 +199,10 @@ def main() -> None:
             what: max(other[what] for other in apart) / one[what] for what in ("epoch", "hyper-step")
         },
         "bytes per process": {what: strong[f"bytes of {what}"] for what in ("epoch", "hyper-step")},
-        f"seconds to decompose a matrix of side {_SIDE}, one thread": decomposition(),
+        f"seconds to decompose a matrix of side {_SIDE}": decomposition(),
         "Kronecker factors of a ResNet-50": factors_of_resnet50(),
     }
-    json.dump(result, sys.stdout, indent=2)
-    print()
+    print_result(arguments, result)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,28 @@
-"""Where the time of the two passes goes, by operation: shares of the time of a hyper-step with probed passes.
+"""The share of each PyTorch operation in the time of a hyper-step, for each of its two passes.
 
-python -m lila.benchmarks.profile_passes --network cnn --examples 200
+    python -m lila.benchmarks.profile_passes --network cnn --examples 200
 
-Operations are timed as they are dispatched, not by PyTorch's profiler: what that writes down comes to lie between the
-tensors, so that memory is not used again as it would be, and operations on large tensors seem several times slower.
+Operations are timed when they are dispatched, not by PyTorch's profiler. The profiler's records lie between the tensors
+in memory, so that freed memory is not reused, and operations on large tensors seem several times slower.
 """
 
-import argparse
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lila._util.memory import keep_heap
-from lila.benchmarks import JOBS
-from lila.benchmarks.networks import hyper_steps, prepared
+from lila.benchmarks.hyper_steps import checked_passes
+from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.workloads import WORKLOADS, prepare
+from lila.training.choices import FULL_PASSES
 
-_SHOWN = 10  # operations
+_SHOWN = 10  # operations of each pass that take most of the time
 
 
 class Stopwatch(TorchDispatchMode):
-    """Adds up the seconds and the calls of each operation."""
+    """Counts the seconds and the calls of each operation."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -41,26 +40,28 @@ class Stopwatch(TorchDispatchMode):
         return result
 
 
-def main() -> None:
-    """Profile and print a table per pass."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", choices=list(JOBS), default="cnn")
-    parser.add_argument("--examples", type=int, default=1000)
-    parser.add_argument("--passes", default="probed")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    keep_heap()
-    torch.set_num_threads(arguments.threads)
-    job = JOBS[arguments.network]
-    model, data = prepared(job, arguments.examples)
-    for number, work in enumerate(hyper_steps(job, model, data, [arguments.passes])[arguments.passes], start=1):
+def main(given: Sequence[str] | None = None) -> None:
+    """Check, profile and print JSON."""
+    parser = new_parser(__doc__, threads=1)
+    parser.add_argument("--network", choices=list(WORKLOADS), default="cnn", help="[cnn]")
+    parser.add_argument("--examples", type=int, default=1000, metavar="N", help="[1000]")
+    parser.add_argument("--passes", choices=[*FULL_PASSES], default="probed", help="[probed]")
+    arguments = start(parser, given)
+    workload = WORKLOADS[arguments.network]
+    model, data = prepare(workload, arguments.examples)
+    result: dict[str, Any] = {}
+    passes = checked_passes(workload, model, data, [arguments.passes])[arguments.passes]
+    for number, work in enumerate(passes, start=1):
         work()  # not counted: first uses cost more
         with Stopwatch() as stopwatch:
             work()
         total = sum(stopwatch.seconds.values())
-        print(f"{arguments.network}, {arguments.passes}, pass {number}")
-        for name, seconds in sorted(stopwatch.seconds.items(), key=lambda item: -item[1])[:_SHOWN]:
-            print(f"  {name:<44}{seconds / total:6.1%}  {stopwatch.calls[name]:5d} calls")
+        slowest = sorted(stopwatch.seconds, key=lambda name: -stopwatch.seconds[name])[:_SHOWN]
+        result[f"pass {number}"] = {
+            name: {"share": round(stopwatch.seconds[name] / total, 4), "calls": stopwatch.calls[name]}
+            for name in slowest
+        }
+    print_result(arguments, result)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""Whether learning while training finds the ranges that exact passes find, and where it stops.
+"""Whether learning while training finds the same ranges as exact passes after each epoch.
 
 For each version of MNIST and each seed, one run learns by `passes="running"` and one by `"exact"`, with the same number
-and kind of views in hyper-steps. At the end of both the exact gradient of the evidence in the ranges is taken a
-few times with other noise: where ranges have settled it must be zero within its noise. Each run is one file of the
-output folder, and what is there already is not done again.
+and kind of views in hyper-steps. At the end of each run the exact gradient of the evidence in the ranges is computed a
+few times with other noise: where ranges have converged it must be zero within its noise. The result of each run is one
+file of the output folder, and runs whose file exists are not repeated.
 
     LILA_DATA=... python -m lila.benchmarks.running_agreement --out agreement
 """
 
-import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -18,11 +18,11 @@ from typing import Any
 import torch
 
 import lila
-from lila._util.memory import keep_heap
-from lila.benchmarks import machine
+from lila.benchmarks.measuring import machine
+from lila.benchmarks.script import new_parser, print_result, start
 from lila.training.checkpoint import write_json
 
-VERSIONS = ("partially-rotated", "translated", "scaled")
+_DATA_VERSIONS = ("partially-rotated", "translated", "scaled")
 _EXACT: dict[str, Any] = {
     "passes": "exact",
     "weight_samples": 2,
@@ -33,17 +33,17 @@ _EXACT: dict[str, Any] = {
     "eta_lr_end": 0.002,
     "precision_steps": "fixed-point",
 }
-"""A hyper-step after each epoch: there are fewer of them, so each is larger. The prior moves as in running passes."""
+"""Settings of exact passes. There are fewer hyper-steps, so each is larger; the prior moves as in running passes."""
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A run.
+class ComparedRun:
+    """One of the runs that are compared.
 
     Attributes:
-        version: of the data.
-        seed: of everything.
-        passes: by which it learns.
+        version: the version of the data.
+        seed: the seed of the data, the network and the noise.
+        passes: the kind of passes by which it learns.
     """
 
     version: str
@@ -51,29 +51,29 @@ class Piece:
     passes: str
 
     def path(self, folder: Path) -> Path:
-        """Where its result is."""
+        """Return the file of its result in a folder."""
         return folder / f"{self.version}-{self.seed}-{self.passes}.json"
 
     def run(self, subset: int, gradients: int) -> dict[str, Any]:
-        """Train, and take the exact gradient at the end."""
+        """Train on a number of images, and compute the exact gradient at the end for several draws of the noise."""
         torch.manual_seed(self.seed)
         recipe = lila.Recipe("mnist", transform=self.version, subset=subset, seed=self.seed)
         task = lila.load_data(recipe, in_memory=True)
         net = lila.make_model("mlp", task.shape, len(task.classes))
-        settings = _EXACT if self.passes == "exact" else {}
-        made = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", seed=self.seed, **settings)
+        settings = (_EXACT if self.passes == "exact" else {}) | {"seed": self.seed}
+        trained = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", **settings)
         found: dict[str, Any] = {
-            "ranges": dict(made.ranges),
-            "test": made.test,
-            "evidence": made.evidence.value,
-            "seconds": sum(record.seconds.total for record in made.history),
+            "ranges": dict(trained.ranges),
+            "test": trained.test,
+            "evidence": trained.evidence.value,
+            "seconds": sum(record.seconds.total for record in trained.history),
         }
-        found["gradient"] = exact_gradient(made, task.train, subset, gradients)
+        found["gradient"] = exact_gradient(trained, task.train, subset, gradients)
         return found
 
 
 def exact_gradient(run: lila.Run, data: Any, examples: int, times: int) -> dict[str, dict[str, float]]:
-    """The exact gradient of the evidence per example in each range, its mean over draws of the noise and its spread."""
+    """Return the exact gradient of the evidence per example in each range: mean and spread over draws of the noise."""
     evidence = lila.Evidence(run.model, run.likelihood, run.prior)
     found = []
     for epoch in range(times):
@@ -83,23 +83,26 @@ def exact_gradient(run: lila.Run, data: Any, examples: int, times: int) -> dict[
     return {name: {"mean": mean(values), "spread": stdev(values)} for name, values in columns}
 
 
-def main() -> None:
-    """Run what is missing, and print everything as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--subset", type=int, default=1250)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--gradients", type=int, default=4, help="draws of the noise in which the gradient is taken")
-    parser.add_argument("--passes", default="running,exact")
-    arguments = parser.parse_args()
-    keep_heap()
-    kinds = arguments.passes.split(",")
-    pieces = [Piece(v, seed, passes) for passes in kinds for seed in range(arguments.seeds) for v in VERSIONS]
-    for piece in pieces:
-        if not piece.path(arguments.out).exists():
+def main(given: Sequence[str] | None = None) -> None:
+    """Do the runs that are missing, and print all results as JSON."""
+    parser = new_parser(__doc__)
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the results")
+    parser.add_argument("--subset", type=int, default=1250, metavar="N", help="training images [1250]")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds [3]")
+    parser.add_argument("--gradients", type=int, default=4, metavar="N", help="draws of the noise per gradient [4]")
+    parser.add_argument("--passes", default="running,exact", metavar="NAMES", help="kinds of passes [running,exact]")
+    arguments = start(parser, given)
+    runs = [
+        ComparedRun(version, seed, passes)
+        for passes in arguments.passes.split(",")
+        for seed in range(arguments.seeds)
+        for version in _DATA_VERSIONS
+    ]
+    for run in runs:
+        if not run.path(arguments.out).exists():
             arguments.out.mkdir(parents=True, exist_ok=True)
-            write_json(piece.path(arguments.out), piece.run(arguments.subset, arguments.gradients) | machine())
-    print(json.dumps({p.path(Path()).stem: json.loads(p.path(arguments.out).read_text()) for p in pieces}, indent=2))
+            write_json(run.path(arguments.out), run.run(arguments.subset, arguments.gradients) | machine())
+    print_result(arguments, {run.path(Path()).stem: json.loads(run.path(arguments.out).read_text()) for run in runs})
 
 
 if __name__ == "__main__":

@@ -1,41 +1,37 @@
-"""How much CPU time it takes until the rotation of turned MNIST is learned, while training and by full passes.
+"""The CPU time until the rotation of rotated MNIST is learned, while training and by passes over the data.
 
-A run ends with the first epoch after which the range of the rotations is within a fifth of that of the data and all
-others are below 0.1. Both have their own defaults; full passes take the paper's 31 independent samples.
+A run ends with the first epoch after which the range of the rotation is within a fifth of its true value and all other
+ranges are below 0.1. Each kind of passes has its own defaults; passes over the data take the paper's 31 independent
+samples.
 
     LILA_DATA=... python -m lila.benchmarks.time_to_range --passes running
     LILA_DATA=... python -m lila.benchmarks.time_to_range --passes probed
 """
 
-import argparse
-import json
 import time
+from collections.abc import Sequence
 from math import pi
 from typing import Any
 
 import torch
 
 import lila
-from lila._util.memory import keep_heap
-from lila.benchmarks import machine
+from lila.benchmarks.script import new_parser, print_result, start
 
 _SETTINGS: dict[str, dict[str, Any]] = {"running": {}, "probed": {"noise": "independent", "samples": 31}}
 
 
 class Learned(Exception):  # noqa: N818
-    """The ranges are what they should be."""
+    """Ends a run whose ranges are close enough to the truth."""
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Measure and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--passes", choices=list(_SETTINGS), default="running")
-    parser.add_argument("--subset", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    keep_heap()
-    torch.set_num_threads(arguments.threads)
+    parser = new_parser(__doc__, threads=1)
+    parser.add_argument("--passes", choices=list(_SETTINGS), default="running", help="[running]")
+    parser.add_argument("--subset", type=int, default=10_000, metavar="N", help="training images [10000]")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
+    arguments = start(parser, given)
     torch.manual_seed(arguments.seed)
     recipe = lila.Recipe("mnist", transform="partially-rotated", subset=arguments.subset, seed=arguments.seed)
     task = lila.load_data(recipe, in_memory=True)
@@ -56,7 +52,7 @@ def main() -> None:
     except Learned:
         learned = True
     result = {"learned": learned, "epochs": len(history), **history[-1], "history": history}
-    print(json.dumps(vars(arguments) | machine() | result, indent=2))
+    print_result(arguments, result)
 
 
 if __name__ == "__main__":

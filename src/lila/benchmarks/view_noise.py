@@ -1,19 +1,18 @@
-"""How much averages over the views of an example vary, for independent and for stratified noise.
+"""The variance of averages over the views of an example, for independent and for stratified noise.
 
-A network is trained on digits that are turned. Then f_hat is drawn twenty times for each of 200 test images, with the
-rotation alone active and with all six ranges, and its variance over the draws is averaged over images and outputs.
+A network is trained on rotated digits. Then f_hat is drawn twenty times for each of 200 test images, with the rotation
+alone active and with all six ranges, and its variance over the draws is averaged over images and outputs.
 
     python -m lila.benchmarks.view_noise
 """
 
-import argparse
-import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 import lila
-from lila.benchmarks import machine
+from lila.benchmarks.script import new_parser, print_result, start
 
 _RANGES = {
     "rotation alone": [0.0, 0.0, 1.5, 0.0, 0.0, 0.0],
@@ -23,13 +22,11 @@ _DRAWS = 20
 
 
 @torch.no_grad()
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Measure and print JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    parser = new_parser(__doc__, threads=1)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
+    arguments = start(parser, given)
     torch.manual_seed(arguments.seed)
     task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", seed=arguments.seed), in_memory=True)
     assert isinstance(task.test, tuple)
@@ -45,7 +42,7 @@ def main() -> None:
                 noises = [model.draw(lila.Draw(1, epoch), index, x.dtype) for epoch in range(_DRAWS)]
                 f = torch.stack([model(x, noise) for noise in noises])
                 found.setdefault(name, {}).setdefault(kind, {})[samples] = round(float(f.var(0).mean()), 4)
-    print(json.dumps(vars(arguments) | machine() | found, indent=2))
+    print_result(arguments, found)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Repeat the tables and figures of the paper, each by one command, and say whether its claims held.
+"""Run experiments, such as those behind the paper's tables and figures, and say whether their claims held.
 
-NAME is an experiment, several of them, or `all`; without one they are listed. An experiment is cut
+NAME is an experiment, several of them, or `all`; without a name they are listed. An experiment is cut
 into jobs whose results are kept: starting it again repeats nothing that is finished, and experiments
-share what they have in common.
+share the jobs that they have in common.
 """
 
 import argparse
@@ -15,143 +15,167 @@ from lila.cli.options import takes_folder
 from lila.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from lila.reproduce.engine.experiment import Experiment
     from lila.reproduce.engine.jobs import Job, Shard
-    from lila.reproduce.paper import Experiment
+    from lila.reproduce.engine.output import Outcome
 
 EXAMPLES = """examples:
-  lila reproduce                                    # what there is
+  lila reproduce                                    # list the experiments
   lila reproduce toy
   lila reproduce accuracy --seeds 3 --jobs 2
   lila reproduce accuracy --scale paper --shard 1/8 --out /shared/results"""
 
-_ALL = "all"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila reproduce`."""
-    parser.add_argument("names", metavar="NAME", nargs="*", help="experiments, or all")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="names of experiments, or all")
     parser.add_argument(
         "--scale", choices=["small", "paper"], default="small", help="[small: at most 40 minutes with --jobs 2]"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1, for means and standard errors")
-    parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs side by side [1]")
-    parser.add_argument("--shard", type=read_shard, metavar="I/N", help="do part I of N, to share work among machines")
+    parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs to do side by side [1]")
+    parser.add_argument("--shard", type=read_shard, metavar="I/N", help="do shard I of N, to share work among machines")
     takes_folder(
-        parser.add_argument("--out", type=Path, metavar="FOLDER", help="of results [results/SCALE]"),
-        parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]"),
+        parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder of the results [results/SCALE]"),
+        parser.add_argument(
+            "--data-dir", type=Path, metavar="FOLDER", help="folder of the data sets known by name [LILA_DATA]"
+        ),
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one]")
-    parser.add_argument("--report", action="store_true", help="also write report.html, with its runs side by side")
-    parser.add_argument("--json", action="store_true", help="print what came out as JSON, and nothing else")
+    parser.add_argument("--report", action="store_true", help="also write report.html, with the runs side by side")
+    parser.add_argument("--json", action="store_true", help="print the outcomes as JSON, and nothing else")
 
 
 def read_shard(text: str) -> "Shard":
-    """A shard from "2/8"."""
+    """Return the shard that a text such as "2/8" describes."""
     from lila.reproduce.engine.jobs import Shard
 
     number, slash, count = text.partition("/")
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a part of the work; write 2/8 for the second of eight")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 2/8 for the second of eight")
     return Shard(int(number), int(count))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila reproduce`."""
-    from lila.reproduce.paper import EXPERIMENTS
-
+    experiments = known_experiments()
     if not arguments.names:
-        titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
-        told = (f"{name:<26} {title}" for name, title in titles.items())
-        print(json.dumps(titles, indent=2) if arguments.json else "\n".join(told))
+        titles = {name: experiment.title for name, experiment in experiments.items()}
+        lines = (f"{name:<26} {title}" for name, title in titles.items())
+        print(json.dumps(titles, indent=2) if arguments.json else "\n".join(lines))
         return 0
     from lila._util.choices import check_count
+    from lila.reproduce.engine.output import outcome_data
     from lila.reproduce.engine.runner import JobError
+    from lila.reproduce.engine.store import rounded
     from lila.results.plots.style import new_figure
 
     check_count("seeds", arguments.seeds, optional=True)
     check_count("jobs", arguments.jobs)
-    new_figure(1, 1)  # says at once if pictures cannot be drawn
-    records, errors = [], []
-    for experiment in parted(chosen(arguments.names, EXPERIMENTS), arguments):
+    new_figure(1, 1)  # fails at once if the extra for figures is missing
+    outcomes, errors = [], []
+    for experiment in without_timed(choose_experiments(arguments.names, experiments), arguments):
         try:
-            records.append(one(experiment, arguments))
-        except JobError as error:  # the others can still be done
+            outcomes.append(run_experiment(experiment, arguments))
+        except JobError as error:  # the other experiments can still be done
             errors.append(f"{experiment.name}: {error}")
     if arguments.json:
-        print(json.dumps([record for record in records if record is not None], indent=2))
+        complete = [outcome for outcome in outcomes if outcome is not None]
+        print(json.dumps([rounded(outcome_data(outcome)) for outcome in complete], indent=2))
     if errors:
         raise JobError("\n".join(errors))
     return 0
 
 
-def chosen(names: list[str], known: "dict[str, Experiment]") -> "list[Experiment]":
-    """The experiments of these names."""
+def known_experiments() -> "dict[str, Experiment]":
+    """Return all experiments that are registered, by the paper's modules or by others, by name."""
+    import lila.reproduce.paper  # noqa: F401  (registers its experiments)
+    from lila.reproduce.engine import registry
+
+    return registry.EXPERIMENTS
+
+
+def choose_experiments(names: list[str], known: "dict[str, Experiment]") -> "list[Experiment]":
+    """Return the experiments of these names, each once."""
+    from lila.reproduce.engine.registry import ALL
+
     for name in names:
-        if name not in known and name != _ALL:
-            raise ArgumentError(f"There is no experiment named {name!r}; choose from {', '.join(known)}, or {_ALL}.")
-    return list(known.values()) if _ALL in names else [known[name] for name in dict.fromkeys(names)]
+        if name not in known and name != ALL:
+            raise ArgumentError(f"There is no experiment named {name!r}; choose from {', '.join(known)}, or {ALL}.")
+    return list(known.values()) if ALL in names else [known[name] for name in dict.fromkeys(names)]
 
 
-def parted(experiments: "list[Experiment]", arguments: argparse.Namespace) -> "list[Experiment]":
-    """Those of which a part can be done, if only a part is asked for: times have to be of one machine."""
+def without_timed(experiments: "list[Experiment]", arguments: argparse.Namespace) -> "list[Experiment]":
+    """Leave out experiments that measure time if the work is shared: times have to come from one machine."""
     if arguments.shard is None or arguments.shard.count == 1:
         return experiments
-    alone = [experiment.name for experiment in experiments if experiment.alone]
-    if set(alone) & set(arguments.names):
-        raise ArgumentError(f"{alone[0]} compares times, so one machine has to do all of it: leave --shard out.")
-    for name in alone:
+    timed = [experiment.name for experiment in experiments if experiment.alone]
+    if set(timed) & set(arguments.names):
+        raise ArgumentError(f"{timed[0]} compares times, so one machine has to do all of it: leave --shard out.")
+    for name in timed:
         note(arguments, f"{name} is left out: it compares times, so one machine has to do all of it, without --shard.")
     return [experiment for experiment in experiments if not experiment.alone]
 
 
-def one(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, object] | None:
-    """Do one experiment; None if others have jobs left to do."""
+def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "Outcome | None":
+    """Do the jobs of one experiment and write its files; None if jobs of other shards are still missing."""
     from lila._util.versions import versions
     from lila.cli.together import device
     from lila.reproduce.engine.experiment import Scale
     from lila.reproduce.engine.jobs import Shard
-    from lila.reproduce.engine.output import conclude, record, text, write, write_index
+    from lila.reproduce.engine.output import conclude
     from lila.reproduce.engine.runner import run_jobs
-    from lila.reproduce.engine.store import Store, rounded
-    from lila.reproduce.paper import EXPERIMENTS
+    from lila.reproduce.engine.store import Store
 
     scale = Scale(arguments.scale)
     seeds = arguments.seeds or (experiment.small_seeds if scale is Scale.SMALL else experiment.paper_seeds)
     folder = arguments.out or Path("results") / scale.value
-    where = device(arguments.device)
+    chosen_device = device(arguments.device)
     jobs_folder = folder / "jobs"
-    if experiment.alone:  # results that another device or version would not give
-        jobs_folder /= f"timed-on-{where.replace(':', '-')}-by-{versions()['lila']}"
+    if experiment.alone:  # another device or version would give other results
+        jobs_folder /= f"timed-on-{chosen_device.replace(':', '-')}-by-{versions()['lila']}"
     store, shard = Store(jobs_folder), arguments.shard or Shard()
     jobs = experiment.jobs(scale, seeds)
     labels = {job: ", ".join(map(str, cell)) for cell, job in jobs.items()}
 
-    def tell(job: "Job", done: int, of: int, seconds: float) -> None:
-        note(arguments, f"{experiment.name}: {done} of {of} in {seconds:.0f} s: {labels[job]}")
+    def on_job_done(job: "Job", done: int, count: int, seconds: float) -> None:
+        note(arguments, f"{experiment.name}: {done} of {count} in {seconds:.0f} s: {labels[job]}")
 
-    mine = [job for job in jobs.values() if job in shard]
-    at_once = 1 if experiment.alone else arguments.jobs
-    run_jobs(mine, store, at_once, arguments.data_dir, where, tell)
+    run_jobs(
+        [job for job in jobs.values() if job in shard],
+        store,
+        at_once=1 if experiment.alone else arguments.jobs,
+        data_dir=arguments.data_dir,
+        device=chosen_device,
+        on_job_done=on_job_done,
+    )
     left = store.missing(jobs.values())
     if left:
         note(arguments, f"{experiment.name}: this part is done; {len(left)} jobs of others are not there yet.")
         return None
-    outcome = conclude(experiment, scale, seeds, jobs, store)
-    write(outcome, folder / experiment.name)
-    write_index(folder, list(EXPERIMENTS))
+    outcome = conclude(experiment, scale, seeds, store)
+    write_files(outcome, folder, arguments)
+    return outcome
+
+
+def write_files(outcome: "Outcome", folder: Path, arguments: argparse.Namespace) -> None:
+    """Write the files of an experiment and the page that lists all experiments, and print the outcome."""
+    from lila.reproduce.engine.output import text, write, write_index
+
+    own_folder = folder / outcome.experiment.name
+    write(outcome, own_folder)
+    write_index(folder, list(known_experiments()))
     if arguments.report:
-        from lila.reproduce.engine.sheets import experiment_part, sheets
+        from lila.reproduce.engine.sheets import experiment_section, sheets
         from lila.results.report import write_report
 
-        write_report(
-            sheets(outcome), folder / experiment.name / "report.html", experiment.name, experiment_part(outcome)
-        )
+        section = experiment_section(outcome)
+        write_report(sheets(outcome), own_folder / "report.html", outcome.experiment.name, section)
     if not arguments.json:
-        print(f"\n{text(outcome)}\n\nWritten to {folder / experiment.name}.")
-    return rounded(record(outcome))
+        print(f"\n{text(outcome)}\n\nWritten to {own_folder}.")
 
 
 def note(arguments: argparse.Namespace, text: str) -> None:
-    """Tell a person something, on standard error so that it is never part of a result."""
+    """Print a remark on standard error, so that it is never part of a result; with --json print nothing."""
     if not arguments.json:
         print(text, file=sys.stderr, flush=True)

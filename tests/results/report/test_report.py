@@ -15,8 +15,8 @@ from commands import Lila
 from lila.cli import main
 from lila.reproduce.engine.experiment import Scale
 from lila.reproduce.engine.output import Outcome
-from lila.reproduce.engine.sheets import experiment_part, sheets
-from lila.reproduce.paper import EXPERIMENTS
+from lila.reproduce.engine.sheets import experiment_section, sheets
+from lila.reproduce.paper import PAPER_EXPERIMENTS
 from lila.results.report import Sheet, sheet_of_folder, write_report
 from lila.results.report.sheet import command
 from lila.training.description import read_description, read_task
@@ -156,14 +156,14 @@ def test_the_report_of_an_experiment(tmp_path: Path) -> None:
     outcome = experiment_outcome("augerino-strength")
     shown = sheets(outcome)
     assert [sheet.title for sheet in shown] == ["lila", "Augerino, 0.01", "Augerino, 0.1", "Augerino, 1.0"]
-    write_report(shown, tmp_path / "r.html", "augerino-strength", experiment_part(outcome))
+    write_report(shown, tmp_path / "r.html", "augerino-strength", experiment_section(outcome))
     text = (tmp_path / "r.html").read_text()
     assert html.escape(outcome.experiment.claim, quote=True).replace("&#x27;", "&#39;") in text
     assert outcome.command in text
 
 
 def experiment_outcome(name: str) -> Outcome:
-    experiment = EXPERIMENTS[name]
+    experiment = PAPER_EXPERIMENTS[name]
     jobs = experiment.jobs(Scale.SMALL, 1)
     made = {"seconds": 60.0, "threads": 1, "machine": "x86_64", "device": "cpu"}
     made |= {"torch": "2", "lila": "0", "python": "3"}
@@ -172,7 +172,8 @@ def experiment_outcome(name: str) -> Outcome:
         for cell, job in jobs.items()
     }
     results = {cell: made_up(job) for cell, job in jobs.items()}
-    return Outcome(experiment, Scale.SMALL, 1, contents, experiment.summarise(results, Scale.SMALL))
+    summary = experiment.summarise(results, Scale.SMALL)
+    return Outcome(experiment, Scale.SMALL, 1, contents=contents, summary=summary)
 
 
 @pytest.fixture(scope="module")
@@ -264,13 +265,13 @@ def test_the_report_of_a_large_experiment_shows_some_runs_and_says_so(tmp_path: 
     shown = sheets(outcome)
     assert len(shown) == 12
     assert all("lila" in sheet.title for sheet in shown)
-    write_report(shown[:2], tmp_path / "r.html", "accuracy", experiment_part(outcome))
+    write_report(shown[:2], tmp_path / "r.html", "accuracy", experiment_section(outcome))
     assert f"2 of its {len(outcome.contents)} runs, all with seed 0." in (tmp_path / "r.html").read_text()
 
 
 def test_the_report_of_an_experiment_opens(browser: Any, tmp_path: Path) -> None:
     outcome = experiment_outcome("maximum-likelihood")
-    write_report(sheets(outcome), tmp_path / "r.html", "maximum-likelihood", experiment_part(outcome))
+    write_report(sheets(outcome), tmp_path / "r.html", "maximum-likelihood", experiment_section(outcome))
     shown = Shown(browser, tmp_path / "r.html", 360)
     assert not shown.problems
     assert shown.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

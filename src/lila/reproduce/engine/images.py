@@ -1,4 +1,4 @@
-"""The work that most experiments consist of: train a network on a version of a data set of images by some method."""
+"""The work "images", of which most experiments consist: train a network on a data set of images by some method."""
 
 import base64
 from collections.abc import Mapping
@@ -12,13 +12,17 @@ from lila.augment import Augmentation, make_augmentation
 from lila.data.examples import Examples
 from lila.data.task import Recipe, Scaling, load_data
 from lila.reproduce.engine.jobs import Job, Result, Surroundings
+from lila.reproduce.engine.registry import register_work
 from lila.training.description import AugmentationDescription, TaskDescription
 from lila.training.history import to_columns
 from lila.training.run import Run
 from lila.training.settings import Settings
 from lila.training.tasks import train_task
 
-_NOT_OF_THE_RESULT = ("microbatch", "memory", "checkpoint_every")  # but for rounding
+WORK = "images"
+"""The name of this work in jobs."""
+
+_WITHOUT_EFFECT = ("microbatch", "memory", "checkpoint_every")  # settings that change a result by rounding alone
 _FAMILY = "affine"  # of the transformations that the experiments learn
 _PICTURES = 4  # training images that are kept with the result
 
@@ -30,10 +34,10 @@ class Training:
     Attributes:
         data: name of the data set.
         model: name of the network.
-        settings: how to train; its seed is also that of the data.
-        subset: so many random training images; all if None.
-        version: of the data set.
-        parameterisation: how a range is written as eta.
+        settings: how to train; their seed is also the seed of the data.
+        subset: the number of training images, drawn at random; None for all.
+        version: name of the transformed version of the data set.
+        parameterisation: how eta encodes a range: "identity" or "inverse".
     """
 
     data: str
@@ -43,23 +47,23 @@ class Training:
     version: str = "original"
     parameterisation: str = "identity"
 
-    def but(self, version: str | None = None, **changes: Any) -> "Training":
-        """The same with another version of the data, or other settings."""
+    def changed(self, version: str | None = None, **changes: Any) -> "Training":
+        """Return the same training with another version of the data, or with other settings."""
         return replace(self, version=version or self.version, settings=replace(self.settings, **changes))
 
     def job(self) -> Job:
-        """The job that trains it."""
-        settings = {name: value for name, value in asdict(self.settings).items() if name not in _NOT_OF_THE_RESULT}
+        """Return the job that does this training."""
+        settings = {name: value for name, value in asdict(self.settings).items() if name not in _WITHOUT_EFFECT}
         if self.subset is not None and (settings["gradient_examples"] or 0) >= self.subset:
             settings["gradient_examples"] = None  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
         augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}
-        return Job("images", arguments)
+        return Job(WORK, arguments)
 
 
 def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
-    """Train, or go on with training, and tell what came of it."""
+    """Train a network, or continue an interrupted training, and return its result."""
     recipe, settings = Recipe(**arguments["recipe"]), Settings.from_dict(dict(arguments["settings"]))
     task = load_data(recipe, surroundings.data_dir)
     augmentation = AugmentationDescription(_FAMILY, arguments["augmentation"])
@@ -68,7 +72,7 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     run = train_task(described, task, settings, folder, progress="silent", device=device)
     few = task.scaling.undo(next(Examples(task.train).batches(_PICTURES)).x)
     coded = base64.b64encode((255 * few).round().clamp(0, 255).byte().numpy().tobytes()).decode()
-    return result_of(run) | {
+    return run_result(run) | {
         "examples": list(task.examples),
         "classes": list(task.classes),
         "scaling": asdict(task.scaling),
@@ -77,12 +81,12 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
 
 
 def scaling(result: Result) -> Scaling:
-    """Of the pixels of a job's images."""
+    """Return how the pixels of a result's images were scaled."""
     return Scaling(*(tuple(result["scaling"][name]) for name in ("mean", "std")))
 
 
 def pictures(result: Result) -> Tensor:
-    """A few of the training images of a job, in [0, 1]: shape (n, c, h, w)."""
+    """Return the few training images that a result keeps, in [0, 1]: shape (n, c, h, w)."""
     raw = bytearray(base64.b64decode(result["pictures"]))
     return torch.frombuffer(raw, dtype=torch.uint8).reshape(-1, *result["shape"]) / 255
 
@@ -92,8 +96,8 @@ def learned_augmentation(result: Result) -> Augmentation:
     return make_augmentation(_FAMILY, init=list(result["ranges"].values()))
 
 
-def result_of(run: Run) -> Result:
-    """Return what a run found as the result of a job, its history by columns."""
+def run_result(run: Run) -> Result:
+    """Return what a result keeps of a run; the history has one list per quantity, with an entry per epoch."""
     return {
         "shape": list(run.shape),
         "ranges": dict(run.ranges),
@@ -103,3 +107,6 @@ def result_of(run: Run) -> Result:
         "peak_bytes": max(record.peak_bytes for record in run.history),
         "history": to_columns(run.history),
     }
+
+
+register_work(WORK, work)

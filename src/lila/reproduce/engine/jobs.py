@@ -1,4 +1,4 @@
-"""A job: a piece of work whose result depends on its arguments alone, so that it is stored under a hash of these."""
+"""A job is a piece of work whose result depends on its arguments alone, so that it is stored under a hash of these."""
 
 import hashlib
 import json
@@ -8,11 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-REVISIONS: dict[str, int] = {}
-"""By work: raised when a mended defect changes its results, so that those from before are not used any more."""
-
 Result = dict[str, Any]
-"""What a job finds out, as JSON."""
+"""What a job returns; it must be possible to write it as JSON."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +17,9 @@ class Surroundings:
     """What a job needs but its result does not depend on.
 
     Attributes:
-        scratch: a folder of its own, where it may leave what it takes to go on after an interruption.
-        data_dir: where data sets known by name are; LILA_DATA or the user's own if None.
-        device: where to train.
+        scratch: a folder for this job alone, where it may leave files that let it continue after an interruption.
+        data_dir: the folder of the data sets known by name; None for the folder in LILA_DATA or the user's own.
+        device: the device on which to train.
     """
 
     scratch: Path
@@ -30,13 +27,18 @@ class Surroundings:
     device: str = "cpu"
 
 
+Work = Callable[[Mapping[str, Any], Surroundings], Result]
+"""A function that does jobs: it takes the arguments of a job and its surroundings, and returns the result."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A piece of work.
 
     Attributes:
-        work: name of the module of `lila.reproduce.paper` whose function `work` does it.
-        arguments: of the work, as JSON.
+        work: the name under which the function that does the job is registered (`registry.register_work`).
+        arguments: the arguments of that function, which it must be possible to write as JSON. The result must not
+            depend on anything else.
     """
 
     work: str
@@ -45,24 +47,20 @@ class Job:
     @cached_property
     def key(self) -> str:
         """A hash of everything that the result depends on."""
-        parts = [self.work, self.arguments] + ([REVISIONS[self.work]] if self.work in REVISIONS else [])
-        content = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+        content = json.dumps([self.work, self.arguments], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()[:20]
 
     def __hash__(self) -> int:
         return hash(self.key)
 
 
-Work = Callable[[Mapping[str, Any], Surroundings], Result]
-
-
 @dataclass(frozen=True)
 class Shard:
-    """The part of all jobs that one of several machines does.
+    """The share of all jobs that one of several machines does.
 
     Attributes:
-        number: from 1 to `count`.
-        count: of the machines.
+        number: the number of the shard, from 1 to `count`.
+        count: the number of shards.
     """
 
     number: int = 1

@@ -1,15 +1,14 @@
-"""What an experiment leaves in its folder: a page, its figures, and the data behind them."""
+"""The files that an experiment writes: a page, its figures, and the data behind them."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from lila._util.files import replaced
-from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, over_seeds
-from lila.reproduce.engine.jobs import Job
+from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, group_seeds
 from lila.reproduce.engine.store import Store, rounded
 from lila.results.plots.style import save
 from lila.results.tables import as_csv
@@ -20,31 +19,32 @@ class Outcome:
     """An experiment with all its results.
 
     Attributes:
-        experiment: which.
-        scale: at which it was run.
-        seeds: how many.
-        contents: of the files of its results, by cell.
-        summary: of the results.
+        experiment: the experiment.
+        scale: the scale at which it was run.
+        seeds: the number of seeds.
+        contents: the contents of the result files (see `Store.read`) by cell.
+        summary: the summary of the results.
     """
 
     experiment: Experiment
     scale: Scale
     seeds: int
+    _: KW_ONLY
     contents: Mapping[Cell, Mapping[str, Any]]
     summary: Summary
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
+        """The command that runs this experiment again."""
         return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}"
 
     def conclusion(self) -> str:
-        """Whether the claims held, in a sentence."""
-        held, of = sum(verdict.held for verdict in self.summary.verdicts), len(self.summary.verdicts)
-        return "All claims held at this scale." if held == of else f"{held} of {of} claims held at this scale."
+        """Say in a sentence whether the claims held."""
+        held, claims = sum(verdict.held for verdict in self.summary.verdicts), len(self.summary.verdicts)
+        return "All claims held at this scale." if held == claims else f"{held} of {claims} claims held at this scale."
 
     def cost(self) -> str:
-        """What the results took."""
+        """Say how long the jobs took, and on which machines."""
         all_made = [content["made"] for content in self.contents.values()]
         seconds = sum(made["seconds"] for made in all_made)
         threads = sorted({made["threads"] for made in all_made})
@@ -57,32 +57,31 @@ class Outcome:
         )
 
 
-def conclude(experiment: Experiment, scale: Scale, seeds: int, jobs: Mapping[Cell, Job], store: Store) -> Outcome:
-    """Summarise an experiment whose jobs are all done."""
-    contents = {cell: store.read(job) for cell, job in jobs.items()}
+def conclude(experiment: Experiment, scale: Scale, seeds: int, store: Store) -> Outcome:
+    """Read the results of an experiment whose jobs are all done, and summarise them."""
+    contents = {cell: store.read(job) for cell, job in experiment.jobs(scale, seeds).items()}
     results = {cell: content["result"] for cell, content in contents.items()}
-    return Outcome(experiment, scale, seeds, contents, experiment.summarise(results, scale))
+    summary = experiment.summarise(results, scale)
+    return Outcome(experiment, scale, seeds, contents=contents, summary=summary)
 
 
 def write(outcome: Outcome, folder: Path) -> None:
-    """Write page, figures and data; each file is replaced as a whole."""
-    pictures = []
+    """Write page, figures and data into a folder; each file is replaced as a whole."""
     for name, draw in outcome.summary.figures.items():
         figure = draw()
         for kind in ("svg", "png"):
             with replaced(folder / f"{name}.{kind}") as temporary:
                 save(figure, temporary, kind, dpi=110)
-        pictures.append(name)
     with replaced(folder / "README.md") as temporary:
-        temporary.write_text(page(outcome, pictures), encoding="utf-8")
+        temporary.write_text(page(outcome), encoding="utf-8")
     with replaced(folder / "data.json") as temporary:
-        temporary.write_text(json.dumps(rounded(record(outcome)), separators=(",", ":")) + "\n")
+        temporary.write_text(json.dumps(rounded(outcome_data(outcome)), separators=(",", ":")) + "\n")
     with replaced(folder / "data.csv") as temporary:
         temporary.write_text(as_csv(rounded(list(outcome.summary.rows), 5)), encoding="utf-8")
 
 
 def write_index(folder: Path, names: Sequence[str]) -> None:
-    """Write a page that lists which claims of these experiments in a folder held, as far as they are there."""
+    """Write a page that lists which claims held, for each of the named experiments whose results are in the folder."""
     lines = ["# Results", "", "| experiment | seeds | held | did not hold |", "|---|---|---|---|"]
     for name in names:
         path = folder / name / "data.json"
@@ -100,10 +99,10 @@ def _joined(claims: Sequence[str]) -> str:
     return "; ".join(claims) or "–"
 
 
-def record(outcome: Outcome) -> dict[str, Any]:
-    """Everything but the figures, as JSON."""
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """Return everything but the figures, ready for JSON."""
     experiment, summary = outcome.experiment, outcome.summary
-    seeds = [len(of_cell) for of_cell in over_seeds(outcome.contents).values()]
+    seeds = [len(of_cell) for of_cell in group_seeds(outcome.contents).values()]
     return {
         "experiment": experiment.name,
         "scale": outcome.scale.value,
@@ -121,17 +120,18 @@ def record(outcome: Outcome) -> dict[str, Any]:
 
 
 def text(outcome: Outcome) -> str:
-    """What a terminal shows."""
+    """Return the outcome as plain text, for a terminal."""
     experiment, summary = outcome.experiment, outcome.summary
     lines = [experiment.title, "", f"Claim: {experiment.claim}", f"Reproduced if {experiment.reproduced_if}.", ""]
-    lines += [part for table in summary.tables for part in (table.text(), "")]
+    for table in summary.tables:
+        lines += [table.text(), ""]
     lines += [f"{'held    ' if v.held else 'NOT held'}  {v.claim}: {v.found}" for v in summary.verdicts]
     lines += ["", outcome.conclusion(), *summary.remarks, outcome.cost()]
     return "\n".join(lines)
 
 
-def page(outcome: Outcome, pictures: Sequence[str]) -> str:
-    """The Markdown page of an experiment."""
+def page(outcome: Outcome) -> str:
+    """Return the outcome as a Markdown page, which shows the figures beside it."""
     experiment, summary = outcome.experiment, outcome.summary
     verdicts = [f"| {'yes' if v.held else '**no**'} | {v.claim} | {v.found} |" for v in summary.verdicts]
     parts = [
@@ -142,7 +142,7 @@ def page(outcome: Outcome, pictures: Sequence[str]) -> str:
         "\n".join(["| held | claim | found |", "|---|---|---|", *verdicts]),
         outcome.conclusion(),
         *(table.markdown() for table in summary.tables),
-        *(f"![{experiment.title}: {name}]({name}.png)" for name in pictures),
+        *(f"![{experiment.title}: {name}]({name}.png)" for name in summary.figures),
         *summary.remarks,
         f"    {outcome.command}",
         f"{outcome.cost()}. The data is in [data.json](data.json) and [data.csv](data.csv).",

@@ -1,6 +1,5 @@
-"""Doing jobs, one after the other or some side by side; what is finished is kept, whatever happens to the rest."""
+"""Doing jobs, one after the other or several side by side; finished results are kept, whatever happens to the rest."""
 
-import importlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -10,6 +9,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -18,17 +19,14 @@ import torch
 from lila._util.memory import keep_heap
 from lila._util.versions import versions
 from lila.errors import LilaError
-from lila.reproduce.engine.jobs import Job, Surroundings, Work
+from lila.reproduce.engine.jobs import Job, Result, Surroundings, Work
+from lila.reproduce.engine.registry import find_work
 from lila.reproduce.engine.store import Store
 from lila.training.interruption import ended_by_sigterm
 
-Tell = Callable[[Job, int, int, float], None]
-"""Told after each job: the job, how many are done, of how many, and the seconds it took."""
+OnJobDone = Callable[[Job, int, int, float], None]
+"""Called after each job with the job, the number of jobs done, the number of all jobs, and the seconds it took."""
 
-_WORKS = {
-    "images": "lila.reproduce.engine.images",
-    "toy": "lila.reproduce.paper.toy",
-}  # modules whose function `work` does jobs, by the name of the work
 _PATIENCE = 30  # seconds in which an interrupted job may write its checkpoint
 
 
@@ -36,62 +34,121 @@ class JobError(LilaError):
     """Some jobs failed; the others are done."""
 
 
-def run_jobs(jobs: Sequence[Job], store: Store, at_once: int, data_dir: Path | None, device: str, tell: Tell) -> None:
+@dataclass(frozen=True)
+class Assignment:
+    """A job with everything that a process needs to do it.
+
+    Another process gets it pickled, in which the work is a reference to a function of a module: the process imports
+    that module, and needs no registry of its own.
+
+    Attributes:
+        job: the job to do.
+        work: the function that does it.
+        store: the store of its result.
+        data_dir: the folder of the data sets known by name.
+        device: the device on which to train.
+    """
+
+    job: Job
+    work: Work
+    store: Store
+    _: KW_ONLY
+    data_dir: Path | None = None
+    device: str = "cpu"
+
+    def carry_out(self) -> float:
+        """Do the job and store its result, unless another process has or is at it; returns the seconds it took."""
+        keep_heap()
+        with self.store.claimed(self.job) as scratch:
+            if scratch is None or self.store.path(self.job).exists():
+                return 0.0
+            scratch.mkdir(exist_ok=True)
+            started = time.perf_counter()
+            result = self.work(self.job.arguments, Surroundings(scratch, self.data_dir, self.device))
+            seconds = time.perf_counter() - started
+            made = {
+                "seconds": max(seconds, _seconds_of_history(result)),
+                "threads": torch.get_num_threads(),
+                "machine": platform.machine(),
+                "device": self.device,
+                **versions(),
+            }
+            self.store.write(self.job, result, made)
+            shutil.rmtree(scratch, ignore_errors=True)
+            return seconds
+
+
+def _seconds_of_history(result: Result) -> float:
+    """Return the seconds of all epochs, also of those before an interruption; 0 for a result without a history."""
+    return float(sum(sum(column) for column in result.get("history", {}).get("seconds", {}).values()))
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    store: Store,
+    *,
+    at_once: int = 1,
+    data_dir: Path | None = None,
+    device: str = "cpu",
+    on_job_done: OnJobDone = lambda job, done, count, seconds: None,
+) -> None:
     """Do all jobs that have no result yet.
 
     Args:
-        jobs: to do.
-        store: where results are, and go.
-        at_once: how many to do side by side, in processes of their own that share the cores evenly.
-        data_dir: where data sets known by name are.
-        device: where to train.
-        tell: called after each job.
+        jobs: the jobs.
+        store: the store of their results.
+        at_once: the number of jobs to do side by side; if it is more than one, each has a process of its own, and the
+            processes share the cores evenly.
+        data_dir: the folder of the data sets known by name.
+        device: the device on which to train.
+        on_job_done: called after each job.
 
     Raises:
-        JobError: some failed, after all others were done.
+        ArgumentError: a job's work is not registered; nothing was done.
+        JobError: some jobs failed, after all others were done.
     """
-    left = store.missing(jobs)
+    left = [
+        Assignment(job, find_work(job.work), store, data_dir=data_dir, device=device) for job in store.missing(jobs)
+    ]
     errors: list[str] = []
-    attempts = _here if at_once == 1 else _side_by_side
-    for i, (job, outcome) in enumerate(attempts(left, store, at_once, data_dir, device)):
-        if isinstance(outcome, float):
-            tell(job, i + 1, len(left), outcome)
+    endings = _one_by_one(left) if at_once == 1 else _side_by_side(left, at_once)
+    for i, (job, ending) in enumerate(endings):
+        if isinstance(ending, float):
+            on_job_done(job, i + 1, len(left), ending)
         else:
-            errors.append(f"job {job.key}: {outcome}")
+            errors.append(f"job {job.key}: {ending}")
     if errors:
         raise JobError(f"{len(errors)} of {len(left)} jobs failed. " + "; ".join(errors))
 
 
-Outcomes = Iterator[tuple[Job, float | str]]
-"""Jobs as they end, with the seconds they took, or what went wrong."""
+Endings = Iterator[tuple[Job, float | str]]
+"""Jobs in the order in which they end, each with the seconds it took or with what went wrong."""
 
 
-def _here(jobs: Sequence[Job], store: Store, at_once: int, data_dir: Path | None, device: str) -> Outcomes:
-    for job in jobs:
+def _one_by_one(assignments: Sequence[Assignment]) -> Endings:
+    for assignment in assignments:
         try:
-            outcome: float | str = do(job, store, data_dir, device)
+            ending: float | str = assignment.carry_out()
         except LilaError as error:
-            outcome = str(error)
-        yield job, outcome
+            ending = str(error)
+        yield assignment.job, ending
 
 
-def _side_by_side(jobs: Sequence[Job], store: Store, at_once: int, data_dir: Path | None, device: str) -> Outcomes:
-    """A process for each job; they are ended, with a checkpoint written, when this one is."""
+def _side_by_side(assignments: Sequence[Assignment], at_once: int) -> Endings:
+    """Start a process for each job; if this process ends, they end too, after they have written a checkpoint."""
     context = multiprocessing.get_context("spawn")  # PyTorch's threads do not survive a fork
     threads = max(1, (os.cpu_count() or 1) // at_once)
-    waiting, doing = list(jobs), dict[int, tuple[Job, BaseProcess, multiprocessing.connection.Connection]]()
+    waiting, doing = list(assignments), dict[int, tuple[Job, BaseProcess, Connection]]()
     with ended_by_sigterm():
         try:
             while waiting or doing:
                 while waiting and len(doing) < at_once:
-                    job = waiting.pop(0)
+                    assignment = waiting.pop(0)
                     receiving, sending = context.Pipe(duplex=False)
-                    process: BaseProcess = context.Process(
-                        target=_worker, args=(sending, job, store, data_dir, device, threads)
-                    )
+                    process: BaseProcess = context.Process(target=_worker, args=(sending, assignment, threads))
                     process.start()
                     sending.close()
-                    doing[process.sentinel] = job, process, receiving
+                    doing[process.sentinel] = assignment.job, process, receiving
                 for sentinel in multiprocessing.connection.wait(list(doing)):
                     assert isinstance(sentinel, int)
                     job, process, receiving = doing.pop(sentinel)
@@ -105,50 +162,20 @@ def _side_by_side(jobs: Sequence[Job], store: Store, at_once: int, data_dir: Pat
                 process.kill()
 
 
-def _worker(
-    sending: multiprocessing.connection.Connection,
-    job: Job,
-    store: Store,
-    data_dir: Path | None,
-    device: str,
-    threads: int,
-) -> None:
-    """One job in a process of its own; Ctrl-C reaches the one that started it, which then ends this one."""
+def _worker(sending: Connection, assignment: Assignment, threads: int) -> None:
+    """Do a job in a process of its own; Ctrl-C reaches the process that started it, which then ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     try:
-        sending.send(do(job, store, data_dir, device))
+        sending.send(assignment.carry_out())
     except LilaError as error:
         sending.send(str(error))
 
 
-def _received(receiving: multiprocessing.connection.Connection, process: BaseProcess) -> float | str:
+def _received(receiving: Connection, process: BaseProcess) -> float | str:
     with suppress(EOFError):
-        received: float | str = receiving.recv()
-        return received
+        ending: float | str = receiving.recv()
+        return ending
     return f"its process ended with code {process.exitcode}" + (
         ", perhaps for lack of memory" if process.exitcode == -signal.SIGKILL else ""
     )
-
-
-def do(job: Job, store: Store, data_dir: Path | None, device: str) -> float:
-    """Do one job and keep its result, unless another process has done so; returns the seconds it took."""
-    keep_heap()
-    work: Work = importlib.import_module(_WORKS[job.work]).work
-    with store.claimed(job) as scratch:
-        if scratch is None or store.path(job).exists():
-            return 0.0
-        started = time.perf_counter()
-        result = work(job.arguments, Surroundings(scratch, data_dir, device))
-        seconds = time.perf_counter() - started
-        before = result["history"]["seconds"]  # of what was done before an interruption too
-        made = {
-            "seconds": max(seconds, sum(sum(column) for column in before.values())),
-            "threads": torch.get_num_threads(),
-            "machine": platform.machine(),
-            "device": device,
-            **versions(),
-        }
-        store.write(job, result, made)
-        shutil.rmtree(scratch, ignore_errors=True)
-        return seconds

@@ -1,4 +1,4 @@
-"""The runs of an experiment as a report shows them."""
+"""What a report shows of an experiment: a sheet for each of its runs, and a section on the experiment itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,26 +6,29 @@ from typing import Any
 from markupsafe import Markup
 
 from lila.data.transformed import VersionName, true_ranges
-from lila.reproduce.engine.experiment import records
-from lila.reproduce.engine.images import learned_augmentation, pictures, scaling
+from lila.reproduce.engine.images import WORK, learned_augmentation, pictures, scaling
 from lila.reproduce.engine.output import Outcome
+from lila.reproduce.engine.results import history_rows
 from lila.results.report.pictures import svg
 from lila.results.report.sheet import Sheet
 
-_MOST = 12  # runs in a report, each of which holds its images
-_VERSIONS = ("lila", "torch", "python")
+_MOST_SHEETS = 12  # each holds its images
+_SOFTWARE = ("lila", "torch", "python")
 
 
 def sheets(outcome: Outcome) -> list[Sheet]:
-    """Runs of the first seed that learned ranges of images; those by the evidence if that would be too many."""
+    """Return a sheet for each run of the first seed that learned ranges of images.
+
+    If these are too many, the sheets are those of the first runs that learned by the evidence.
+    """
     shown = {
         cell: content
         for cell, content in outcome.contents.items()
-        if cell[-1] == 0 and content["work"] == "images" and content["result"]["ranges"]
+        if cell[-1] == 0 and content["work"] == WORK and content["result"]["ranges"]
     }
-    if len(shown) > _MOST:
+    if len(shown) > _MOST_SHEETS:
         by_evidence = {c: x for c, x in shown.items() if x["arguments"]["settings"]["method"] == "lila"}
-        shown = dict(list(by_evidence.items())[:_MOST])
+        shown = dict(list(by_evidence.items())[:_MOST_SHEETS])
     return [_sheet(", ".join(map(str, cell[:-1])), content) for cell, content in shown.items()]
 
 
@@ -40,19 +43,19 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
         title=title,
         augmentation=learned_augmentation(result),
         shape=shape,
-        history=records(result),
+        history=history_rows(result),
         evidence=result["evidence"],
         scores=result["test"],
         settings=made_from | {"training images": result["examples"][0]} | arguments["settings"],
-        versions={name: content["made"][name] for name in _VERSIONS},
+        versions={name: content["made"][name] for name in _SOFTWARE},
         truth=true_ranges(recipe["transform"], shape) if known else None,
         images=scale(pictures(result)[:3]),
         scaling=scale,
     )
 
 
-def experiment_part(outcome: Outcome) -> dict[str, Any]:
-    """What a report shows of the experiment itself."""
+def experiment_section(outcome: Outcome) -> dict[str, Any]:
+    """Return what the report's template shows of the experiment itself."""
     experiment, summary = outcome.experiment, outcome.summary
     figures = [Markup(svg(draw(), f"{experiment.title}: {name}")) for name, draw in summary.figures.items()]
     return {

@@ -1,10 +1,10 @@
-"""Every table and figure of the paper, one file each: its claim, its settings as data, and what counts as reproduced.
+"""The tables and figures of the paper, one file each: the claim, the settings, and what counts as reproduced.
 
-An experiment is cut into jobs (`jobs`), whose results are stored under a hash of what they depend on (`store`), so that
-nothing is done twice, not even by two experiments. `runner` does them; `output` writes what came out.
+Importing this package registers them, in the paper's order. `plans` has the settings that they share, `comparison` a
+base class of several, and `published` the paper's own numbers.
 """
 
-from lila.reproduce.engine.experiment import Experiment
+from lila.reproduce.engine.registry import register_experiment
 from lila.reproduce.paper.accuracy import Accuracy
 from lila.reproduce.paper.approximations import Approximations
 from lila.reproduce.paper.augerino_parameterisation import AugerinoParameterisation
@@ -17,7 +17,7 @@ from lila.reproduce.paper.toy import Toy
 from lila.reproduce.paper.trajectories import Trajectories
 from lila.reproduce.paper.wide_resnet import WideResNet
 
-EXPERIMENTS: dict[str, Experiment] = {
+PAPER_EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         Toy(),
@@ -33,6 +33,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         Barplots(),
     )
 }
-"""The experiments by name, in the paper's order."""
+"""The experiments of the paper by name, in its order."""
 
-__all__ = ["EXPERIMENTS", "Experiment"]
+for _experiment in PAPER_EXPERIMENTS.values():
+    register_experiment(_experiment)
+
+__all__ = ["PAPER_EXPERIMENTS"]

@@ -1,24 +1,14 @@
-"""The two tables of test accuracy and evidence: data set by network by method by version."""
+"""The two tables of test accuracy and evidence, by data set, network, method and version of the data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from lila.reproduce.engine.experiment import (
-    Cell,
-    Experiment,
-    Scale,
-    Summary,
-    Verdict,
-    accuracies,
-    evidences,
-    networks_of,
-    over_seeds,
-    seeds_by_network,
-)
+from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, group_seeds
 from lila.reproduce.engine.jobs import Job, Result
+from lila.reproduce.engine.results import accuracies, evidences
 from lila.reproduce.paper import published
-from lila.reproduce.paper.plans import NETWORKS, VERSIONS, plan, seeds_of
+from lila.reproduce.paper.plans import DATA_VERSIONS, NETWORKS, networks_of, plan, seeds_by_network, seeds_of
 from lila.results.plots.style import COLOURS, new_figure, plain_axes
 from lila.results.tables import Table, gain, spread, standard_error
 
@@ -26,12 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("non-invariant", "augerino", "lila")
-_TRANSFORMED = VERSIONS[:-1]
-_PARTIAL = VERSIONS[1:-1]
+_TRANSFORMED = DATA_VERSIONS[:-1]
+_PARTIAL = DATA_VERSIONS[1:-1]
+_COLUMNS = ["data", "network", "method", *(version.value for version in DATA_VERSIONS)]
 
 
 class Accuracy(Experiment):
-    """Test accuracy and evidence."""
+    """Test accuracy and evidence of all networks by all methods."""
 
     name = "accuracy"
     title = "Test accuracy and evidence by data set, network, method and version (both tables)"
@@ -46,76 +37,79 @@ class Accuracy(Experiment):
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         return {
             (data, model, method, version.value, seed): plan(data, model, scale, method)
-            .but(version.value, seed=seed)
+            .changed(version.value, seed=seed)
             .job()
             for data, model in _networks(scale)
             for seed in seeds_of(model, scale, seeds)
             for method in METHODS
-            for version in VERSIONS
+            for version in DATA_VERSIONS
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
-        cells = over_seeds(results)
+        cells = group_seeds(results)
         networks = networks_of(cells)
         verdicts = [v for data, model in networks for v in _verdicts(data, model, cells)]
-        flat = [
+        rows = [
             dict(zip(("data", "network", "method", "version", "seed"), cell, strict=True))
             | {"accuracy": result["test"]["accuracy"], "evidence": result["evidence"]["value"]}
             | {"test log-likelihood": result["test"]["log_likelihood"]}
             | {"calibration error": result["test"]["calibration_error"]}
             for cell, result in results.items()
         ]
-        of_paper = {
-            (data, model, method, version.value): 1000 * values[i] / published.TRAINING_IMAGES[data]
-            for (data, model), by_method in published.EVIDENCE.items()
-            for method, values in by_method.items()
-            for i, version in enumerate(VERSIONS)
-        }
-        accuracy = {
-            (data, model, method, version.value): values[i]
-            for (data, model), by_method in published.ACCURACY.items()
-            for method, values in by_method.items()
-            for i, version in enumerate(VERSIONS)
-        }
+        accuracy = _rows(cells, METHODS, values=accuracies, published_values=_published_accuracies(), digits=1)
+        by_evidence = ("non-invariant", "lila")
+        evidence = _rows(cells, by_evidence, values=evidences, published_values=_published_evidences(), digits=2)
         tables = [
-            _table("Test accuracy in percent (the paper's)", networks, METHODS, cells, accuracies, accuracy, 1),
-            _table(
-                "Evidence in nats per training image (the paper's)",
-                networks,
-                ("non-invariant", "lila"),
-                cells,
-                evidences,
-                of_paper,
-                2,
-            ),
+            Table("Test accuracy in percent (the paper's)", _COLUMNS, accuracy),
+            Table("Evidence in nats per training image (the paper's)", _COLUMNS, evidence),
         ]
         figures = {"accuracy": lambda: _figure(networks, cells)}
-        return Summary(tables, verdicts, figures, flat, seeds_by_network(cells))
+        return Summary(tables, verdicts, figures=figures, rows=rows, remarks=seeds_by_network(cells))
 
 
 def _networks(scale: Scale) -> list[tuple[str, str]]:
-    """Of the tables; at the small scale without CIFAR-10, of which two cores see too little in 40 minutes."""
+    """Return data sets and networks; the small scale leaves out CIFAR-10, which is too large for it."""
     return [(data, model) for data, model in NETWORKS[scale] if scale is Scale.PAPER or data != "cifar10"]
 
 
-def _table(
-    title: str,
-    networks: Sequence[tuple[str, str]],
-    methods: Sequence[str],
+def _published_accuracies() -> dict[Cell, float]:
+    """Return the paper's test accuracies in percent, by data set, network, method and version."""
+    return {
+        (data, model, method, version.value): values[i]
+        for (data, model), by_method in published.ACCURACY.items()
+        for method, values in by_method.items()
+        for i, version in enumerate(DATA_VERSIONS)
+    }
+
+
+def _published_evidences() -> dict[Cell, float]:
+    """Return the paper's evidence in nats per training image, by data set, network, method and version."""
+    return {
+        (data, model, method, version.value): 1000 * values[i] / published.TRAINING_IMAGES[data]
+        for (data, model), by_method in published.EVIDENCE.items()
+        for method, values in by_method.items()
+        for i, version in enumerate(DATA_VERSIONS)
+    }
+
+
+def _rows(
     cells: Mapping[Cell, list[Result]],
-    value: Callable[[list[Result]], list[float]],
-    of_paper: Mapping[tuple[str, str, str, str], float],
+    methods: Sequence[str],
+    *,
+    values: Callable[[list[Result]], list[float]],
+    published_values: Mapping[Cell, float],
     digits: int,
-) -> Table:
+) -> list[list[str]]:
+    """Return a row per network and method, with a measured and a published value per version of the data."""
     rows = []
-    for data, model in networks:
+    for data, model in networks_of(cells):
         for method in methods:
             row = [data, model, method]
-            for version in VERSIONS:
+            for version in DATA_VERSIONS:
                 cell = (data, model, method, version.value)
-                row.append(f"{spread(value(cells[cell]), digits)} ({of_paper[cell]:.{digits}f})")
+                row.append(f"{spread(values(cells[cell]), digits)} ({published_values[cell]:.{digits}f})")
             rows.append(row)
-    return Table(title, ["data", "network", "method", *(version.value for version in VERSIONS)], rows)
+    return rows
 
 
 def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list[Verdict]:
@@ -123,7 +117,7 @@ def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list
     for text, rival, versions, value in (
         ("more accurate than the non-invariant network on transformed data", "non-invariant", _TRANSFORMED, accuracies),
         ("more accurate than Augerino on partial transformations", "augerino", _PARTIAL, accuracies),
-        ("more evidence than the non-invariant network", "non-invariant", VERSIONS, evidences),
+        ("more evidence than the non-invariant network", "non-invariant", DATA_VERSIONS, evidences),
     ):
         both = {
             version.value: (value(cells[data, model, "lila", version]), value(cells[data, model, rival, version]))
@@ -139,15 +133,17 @@ def _figure(networks: Sequence[tuple[str, str]], cells: Mapping[Cell, list[Resul
     figure = new_figure(3.2 * len(networks), 3.2)
     for axes, (data, model) in zip(figure.subplots(1, len(networks), squeeze=False)[0], networks, strict=True):
         for i, method in enumerate(METHODS):
-            values = [accuracies(cells[data, model, method, version.value]) for version in VERSIONS]
-            at = [position + 0.27 * (i - 1) for position in range(len(VERSIONS))]
+            values = [accuracies(cells[data, model, method, version.value]) for version in DATA_VERSIONS]
+            at = [position + 0.27 * (i - 1) for position in range(len(DATA_VERSIONS))]
             errors = [standard_error(v) for v in values]
             axes.bar(
                 at, [mean(v) for v in values], 0.25, yerr=errors, color=COLOURS[i * 2], label=method, ecolor="#444"
             )
-        lowest = min(mean(accuracies(cells[data, model, m, v.value])) for m in METHODS for v in VERSIONS)
+        lowest = min(mean(accuracies(cells[data, model, m, v.value])) for m in METHODS for v in DATA_VERSIONS)
         axes.set_ylim(max(0, lowest - 10), 100 if lowest > 50 else None)
-        axes.set_xticks(range(len(VERSIONS)), [version.value for version in VERSIONS], rotation=35, ha="right")
+        axes.set_xticks(
+            range(len(DATA_VERSIONS)), [version.value for version in DATA_VERSIONS], rotation=35, ha="right"
+        )
         axes.set_title(f"{data}, {model}", fontsize=11, loc="left")
         plain_axes(axes)
     figure.axes[0].set_ylabel("test accuracy, percent")

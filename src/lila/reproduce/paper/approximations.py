@@ -1,12 +1,13 @@
-"""Which approximation to the curvature invariance learning needs: Kronecker or diagonal, GGN or empirical Fisher."""
+"""The approximation to the curvature that invariance learning needs: Kronecker or diagonal, GGN or empirical Fisher."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import mean
 
-from lila.reproduce.engine.experiment import Scale, Verdict, accuracies
+from lila.reproduce.engine.experiment import Scale, Verdict
 from lila.reproduce.engine.images import Training
 from lila.reproduce.engine.jobs import Result
+from lila.reproduce.engine.results import accuracies
 from lila.reproduce.paper.comparison import Comparison, better, off_the_quarter_turn
 from lila.reproduce.paper.plans import plan
 from lila.results.tables import listed
@@ -15,7 +16,7 @@ _IMAGES = {Scale.SMALL: 1000, Scale.PAPER: 5000}
 
 
 class Approximations(Comparison):
-    """Four approximations to the curvature."""
+    """Four approximations to the curvature on the same data."""
 
     name = "approximations"
     title = "Kron and Diag, GGN and empirical Fisher, on Fashion-MNIST turned by up to 90 degrees (appendix)"
@@ -29,16 +30,16 @@ class Approximations(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        base = replace(plan("fashion-mnist", "mlp", scale).but("partially-rotated"), subset=_IMAGES[scale])
+        base = replace(plan("fashion-mnist", "mlp", scale).changed("partially-rotated"), subset=_IMAGES[scale])
         return {
-            f"{structure.capitalize()}-{curvature.upper()}": base.but(structure=structure, curvature=curvature)
+            f"{structure.capitalize()}-{curvature.upper()}": base.changed(structure=structure, curvature=curvature)
             for structure in ("kron", "diag")
             for curvature in ("ggn", "ef")
         }
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         off = off_the_quarter_turn(runs)
-        accuracy = {label: mean(accuracies(of_label)) for label, of_label in runs.items()}
+        accuracy = {label: mean(accuracies(results)) for label, results in runs.items()}
         gap = accuracy["Kron-GGN"] - accuracy["Kron-EF"]
         return [
             better("Kron-GGN is more accurate than Diag-GGN", accuracies, runs["Kron-GGN"], runs["Diag-GGN"]),

@@ -1,4 +1,4 @@
-"""Augerino's second failure case: it depends on how a range is written as a parameter."""
+"""Augerino's second failure case: what it learns depends on how its parameter encodes a range."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,14 +12,14 @@ from lila.reproduce.paper.plans import plan
 from lila.results.tables import listed
 
 _INVERSE_LR = {Scale.SMALL: 5, Scale.PAPER: 1}
-"""Times the learning rates of eta: 1 / range starts at 10 and has a long way to go in a few steps."""
+"""Factor of the learning rates of eta for 1 / range, which starts at 10 and has few steps to become small."""
 _AUGERINO, _AUGERINO_INVERSE = "Augerino, eta", "Augerino, 1 / eta"
 _FAILED = pi / 8
 """A quarter of a quarter turn."""
 
 
 class AugerinoParameterisation(Comparison):
-    """Ranges as eta and as 1 / eta."""
+    """lila and Augerino with ranges encoded as eta and as 1 / eta."""
 
     name = "augerino-parameterisation"
     title = "lila and Augerino with ranges written as eta and as 1 / eta, on partially rotated MNIST (appendix)"
@@ -30,13 +30,13 @@ class AugerinoParameterisation(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        made = {}
+        trainings = {}
         for label, method in (("lila", "lila"), ("Augerino", "augerino")):
-            base = plan("mnist", "mlp", scale, method).but("partially-rotated")
+            base = plan("mnist", "mlp", scale, method).changed("partially-rotated")
             rates = {name: _INVERSE_LR[scale] * getattr(base.settings, name) for name in ("eta_lr", "eta_lr_end")}
-            made[f"{label}, eta"] = base
-            made[f"{label}, 1 / eta"] = replace(base.but(**rates), parameterisation="inverse")
-        return made
+            trainings[f"{label}, eta"] = base
+            trainings[f"{label}, 1 / eta"] = replace(base.changed(**rates), parameterisation="inverse")
+        return trainings
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         found = rotations(runs)

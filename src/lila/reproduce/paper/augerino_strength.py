@@ -1,4 +1,4 @@
-"""Augerino's first failure case: its strength needs tuning, and none learns a partial rotation."""
+"""Augerino's first failure case: its strength has to be tuned, and at no strength is a partial rotation learned."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ STRENGTHS = (0.01, 0.1, 1.0)
 
 
 class AugerinoStrength(Comparison):
-    """Augerino's strengths."""
+    """Augerino at several strengths, and lila, which has none."""
 
     name = "augerino-strength"
     title = "Augerino at three strengths, and lila, on partially rotated MNIST (appendix)"
@@ -24,8 +24,10 @@ class AugerinoStrength(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        lila, augerino = (plan("mnist", "mlp", scale, name).but("partially-rotated") for name in ("lila", "augerino"))
-        return {"lila": lila} | {f"Augerino, {x}": augerino.but(eta_reward=x) for x in STRENGTHS}
+        lila, augerino = (
+            plan("mnist", "mlp", scale, name).changed("partially-rotated") for name in ("lila", "augerino")
+        )
+        return {"lila": lila} | {f"Augerino, {x}": augerino.changed(eta_reward=x) for x in STRENGTHS}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         off, found = off_the_quarter_turn(runs), rotations(runs)

@@ -1,4 +1,4 @@
-"""Learned ranges as bars, and images under the learned distribution, per data set and network."""
+"""Learned ranges as bars, and images transformed by samples of the learned distribution, by data set and network."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lila.data.transformed import true_ranges
-from lila.reproduce.engine.experiment import Cell, Scale, Summary, networks_of, over_seeds
+from lila.reproduce.engine.experiment import Cell, Scale, Summary, group_seeds
 from lila.reproduce.engine.images import learned_augmentation, pictures, scaling
 from lila.reproduce.engine.jobs import Result
-from lila.reproduce.paper.plans import VERSIONS
+from lila.reproduce.paper.plans import DATA_VERSIONS, networks_of
 from lila.reproduce.paper.trajectories import Trajectories
 from lila.results.plots import plot_ranges, plot_samples
 from lila.results.plots.style import new_figure
@@ -21,14 +21,14 @@ _IMAGES, _SAMPLES = 2, 3
 
 
 class Barplots(Trajectories):
-    """The same runs as of the trajectories, seen at their end."""
+    """The final ranges of the runs of `Trajectories`."""
 
     name = "barplots"
     title = "Learned ranges and sample images per data set and network (appendix)"
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
         summary = super().summarise(results, scale)
-        cells = over_seeds(results)
+        cells = group_seeds(results)
         rows = [
             dict(zip(("data", "network", "version", "seed"), cell, strict=True)) | result["ranges"]
             for cell, result in results.items()
@@ -38,14 +38,15 @@ class Barplots(Trajectories):
 
 
 def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figure":
-    figure = new_figure(2.9 * len(VERSIONS), 4.6)
-    for part, version in zip(figure.subfigures(1, len(VERSIONS), squeeze=False)[0], VERSIONS, strict=True):
+    figure = new_figure(2.9 * len(DATA_VERSIONS), 4.6)
+    columns = figure.subfigures(1, len(DATA_VERSIONS), squeeze=False)[0]
+    for column, version in zip(columns, DATA_VERSIONS, strict=True):
         runs = cells[data, model, version.value]
-        above, below = part.subfigures(2, 1, height_ratios=(1.4, 1))
+        above, below = column.subfigures(2, 1, height_ratios=(1.4, 1))
         axes = above.subplots()
         plot_ranges(axes, [run["ranges"] for run in runs], true_ranges(version, tuple(runs[0]["shape"])))
         axes.set_title(version.value, fontsize=11, loc="left")
-        if version is VERSIONS[0]:
+        if version is DATA_VERSIONS[0]:
             axes.set_ylabel("range")
         scale = scaling(runs[0])
         augmentation = learned_augmentation(runs[0])

@@ -1,15 +1,16 @@
-"""Accuracy against the number of training images."""
+"""Test accuracy against the number of training images."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, accuracies, over_seeds
+from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, group_seeds
 from lila.reproduce.engine.jobs import Job, Result
+from lila.reproduce.engine.results import accuracies
 from lila.reproduce.paper import published
 from lila.reproduce.paper.accuracy import METHODS
-from lila.reproduce.paper.plans import NETWORKS, VERSIONS, plan
+from lila.reproduce.paper.plans import DATA_VERSIONS, NETWORKS, plan
 from lila.results.plots.style import COLOURS, new_figure, plain_axes
 from lila.results.tables import Table, gain, spread, standard_error
 
@@ -29,15 +30,17 @@ _COLOUR_SIZES: dict[int, dict[str, int]] = {
     20_000: {"epochs": 250},
     50_000: {},
 }
-"""Numbers of images, the last at the paper's scale being all, and the settings that differ for each: more epochs of
-fewer images, as in the paper; at the small scale as many steps of the weights and as many hyper-steps for each."""
+"""The numbers of images with the settings that differ for each; the last number of the paper's scale is all images.
+Fewer images get more epochs, as in the paper. At the small scale the batches are such that the number of steps of the
+weights and of hyper-steps is the same for each."""
 
-_PART = {Scale.SMALL: 3, Scale.PAPER: 10}  # of the most images, with one in so many of which lila should be as good
-_SMALL_VERSIONS = VERSIONS[:3]
+_FEWER = {Scale.SMALL: 3, Scale.PAPER: 10}
+"""The factor by which lila may have fewer images than the non-invariant network and should still be as accurate."""
+_SMALL_VERSIONS = DATA_VERSIONS[:3]
 
 
 class DataEfficiency(Experiment):
-    """Accuracy by subset size."""
+    """Test accuracy by method and number of training images."""
 
     name = "data-efficiency"
     title = "Test accuracy against the number of training images (figure 3 and appendix)"
@@ -50,21 +53,21 @@ class DataEfficiency(Experiment):
 
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         small = scale is Scale.SMALL
-        made: dict[Cell, Job] = {}
+        jobs: dict[Cell, Job] = {}
         for seed in range(seeds):
             for data, model in NETWORKS[scale][:1] if small else NETWORKS[scale]:
                 sizes = _SMALL_SIZES if small else _COLOUR_SIZES if data == "cifar10" else _GREY_SIZES
-                for version in _SMALL_VERSIONS if small else VERSIONS:
+                for version in _SMALL_VERSIONS if small else DATA_VERSIONS:
                     for method in METHODS:
                         for size, changes in sizes.items():
-                            training = plan(data, model, scale, method).but(version.value, seed=seed, **changes)
+                            training = plan(data, model, scale, method).changed(version.value, seed=seed, **changes)
                             subset = None if size == published.TRAINING_IMAGES[data] else size
                             cell = (data, model, version.value, method, size, seed)
-                            made[cell] = replace(training, subset=subset).job()
-        return made
+                            jobs[cell] = replace(training, subset=subset).job()
+        return jobs
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
-        cells = over_seeds(results)
+        cells = group_seeds(results)
         panels = list(dict.fromkeys(cell[:3] for cell in cells))
         sizes = {panel: sorted({int(cell[4]) for cell in cells if cell[:3] == panel}) for panel in panels}
         tables = [
@@ -79,13 +82,17 @@ class DataEfficiency(Experiment):
             for panel in panels
         ]
         names = ("data", "network", "version", "method", "images", "seed")
-        flat = [
+        rows = [
             dict(zip(names, cell, strict=True)) | {"accuracy": result["test"]["accuracy"]}
             for cell, result in results.items()
         ]
         verdicts = [_verdict(panel, sizes[panel], cells) for panel in panels]
-        verdicts += [_part(panel, sizes[panel], cells, _PART[scale]) for panel in panels if panel[2] == "fully-rotated"]
-        return Summary(tables, verdicts, {self.name: lambda: _figure(panels, sizes, cells)}, flat)
+        verdicts += [
+            _as_accurate_with_fewer(panel, sizes[panel], cells, _FEWER[scale])
+            for panel in panels
+            if panel[2] == "fully-rotated"
+        ]
+        return Summary(tables, verdicts, figures={self.name: lambda: _figure(panels, sizes, cells)}, rows=rows)
 
 
 def _mean(panel: Cell, method: str, size: int, cells: Mapping[Cell, list[Result]]) -> float:
@@ -102,10 +109,10 @@ def _verdict(panel: Cell, sizes: list[int], cells: Mapping[Cell, list[Result]]) 
     return Verdict(claim, all(mean(ours) > mean(theirs) for ours, theirs in both.values()), found)
 
 
-def _part(panel: Cell, sizes: list[int], cells: Mapping[Cell, list[Result]], part: int) -> Verdict:
-    """Whether lila with at most one in so many of the most images is as good as the non-invariant network with them."""
+def _as_accurate_with_fewer(panel: Cell, sizes: list[int], cells: Mapping[Cell, list[Result]], factor: int) -> Verdict:
+    """Judge whether lila is as accurate as the non-invariant network with fewer images by at least a factor."""
     most = sizes[-1]
-    few = max(size for size in sizes if size <= most / part)
+    few = max(size for size in sizes if size <= most / factor)
     ours, theirs = _mean(panel, "lila", few, cells), _mean(panel, "non-invariant", most, cells)
     claim = f"{panel[1]} on {panel[2]} {panel[0]}: lila with {few:,} images is as accurate as the other with {most:,}"
     return Verdict(claim, ours >= theirs, f"{ours:.1f} and {theirs:.1f}")

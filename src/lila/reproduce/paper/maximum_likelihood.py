@@ -1,12 +1,13 @@
-"""Why the evidence: by maximum likelihood the ranges stay at zero, even where all images are turned."""
+"""Maximum likelihood as the objective: all ranges stay at zero, even if every image is rotated."""
 
 from collections.abc import Mapping
 from math import pi
 from statistics import mean
 
-from lila.reproduce.engine.experiment import Scale, Verdict, learned
+from lila.reproduce.engine.experiment import Scale, Verdict
 from lila.reproduce.engine.images import Training
 from lila.reproduce.engine.jobs import Result
+from lila.reproduce.engine.results import learned_ranges
 from lila.reproduce.paper.comparison import Comparison
 from lila.reproduce.paper.plans import plan
 
@@ -14,7 +15,7 @@ _ZERO = 0.05
 
 
 class MaximumLikelihood(Comparison):
-    """Ranges by maximum likelihood."""
+    """Ranges learned by maximum likelihood and by the evidence."""
 
     name = "maximum-likelihood"
     title = "Ranges learned by maximum likelihood on fully rotated MNIST (appendix)"
@@ -25,13 +26,13 @@ class MaximumLikelihood(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        ways = {"maximum likelihood": "maximum-likelihood", "evidence (lila)": "lila"}
-        return {label: plan("mnist", "mlp", scale, method).but("fully-rotated") for label, method in ways.items()}
+        methods = {"maximum likelihood": "maximum-likelihood", "evidence (lila)": "lila"}
+        return {label: plan("mnist", "mlp", scale, name).changed("fully-rotated") for label, name in methods.items()}
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         likelihood, evidence = runs["maximum likelihood"], runs["evidence (lila)"]
-        largest = max(mean(learned(likelihood, name)) for name in likelihood[0]["ranges"])
-        rotation = mean(learned(evidence, "rotation"))
+        largest = max(mean(learned_ranges(likelihood, name)) for name in likelihood[0]["ranges"])
+        rotation = mean(learned_ranges(evidence, "rotation"))
         return [
             Verdict("maximum likelihood learns nothing", largest < _ZERO, f"largest range {largest:.3f}"),
             Verdict("the evidence learns the rotation", rotation > pi / 2, f"rotation {rotation:.2f} of {pi:.2f}"),

@@ -1,23 +1,25 @@
-"""How the networks of the experiments are trained, at both scales: the settings that several experiments share."""
+"""How the networks are trained at both scales: data sets, networks and settings that several experiments share."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lila.data.transformed import VersionName
-from lila.reproduce.engine.experiment import Scale
+from lila.reproduce.engine.experiment import Cell, Scale
 from lila.reproduce.engine.images import Training
+from lila.reproduce.engine.jobs import Result
 from lila.training.methods import LearnedBy
 from lila.training.presets import PRESETS, PresetName
 from lila.training.settings import Settings
 
-VERSIONS = (
+DATA_VERSIONS = (
     VersionName.FULLY_ROTATED,
     VersionName.PARTIALLY_ROTATED,
     VersionName.TRANSLATED,
     VersionName.SCALED,
     VersionName.ORIGINAL,
 )
-"""In the order of the paper's tables."""
+"""The versions of the data sets, in the order of the paper's tables."""
 
 NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
     Scale.SMALL: (
@@ -35,7 +37,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
         ("cifar10", "resnet-8-16"),
     ),
 }
-"""Data sets and networks of the paper's tables, by scale; at the small one, for the time, the CNN on one data set."""
+"""Data sets and networks of the paper's tables by scale; to save time, the small scale has one data set for the CNN."""
 
 _AFTER_EPOCHS: dict[str, Any] = {"passes": "probed", "noise": "independent", "hyper_every": 1}
 _STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.1}
@@ -56,29 +58,49 @@ _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
     "resnet-8-8": (1000, _COLOUR),
     "wrn-10-1": (1000, _COLOUR),
 }
-"""Training images and settings at the small scale, by network; others are the defaults, Adam for CIFAR-10 too (the
-paper's SGD with a learning rate of 0.1 is for batches ten times as large, and learns little with these). There are 11
-to 45 hyper-steps in place of 990, so their learning rates are such that eta can reach a quarter turn or more. Networks
-with convolutions learn nothing in their first hundreds of steps, so that they take smaller batches and a longer
-burn-in, and a hyper-step after every second epoch."""
+"""The number of training images and the settings at the small scale, by network.
 
+The other settings are the defaults. CIFAR-10 too is trained with Adam: the paper's SGD with a learning rate of 0.1 is
+for batches ten times as large, and learns little with these. A run has 11 to 45 hyper-steps in place of 990, so their
+learning rates are large enough for eta to reach a quarter turn or more. Networks with convolutions learn nothing in
+their first hundreds of steps, so they have smaller batches, a longer burn-in, and a hyper-step after every second
+epoch."""
 
 _BY_LOSS = {"mlp": 0.05}
-"""Learning rates of eta at the small scale for methods that learn it by the loss: they step it with every batch, so
-that there are hundreds of steps. The paper's 0.05 for the MLP, and its 0.005 for all others: in the hundred steps that
-convolutions take to learn anything, Augerino's reward drives the ranges off with 0.05, and with 0.02 too."""
+"""Learning rates of eta at the small scale for methods that learn it by the loss; networks not named have 0.005.
+
+These methods take a step of eta with every batch, so a run has hundreds of them. The MLP has the paper's 0.05. With
+0.05, or even 0.02, Augerino's reward makes the ranges diverge in the first hundred steps, in which networks with
+convolutions learn nothing; so these have 0.005, which the paper uses for CIFAR-10."""
 
 _MOST_SEEDS = {"cnn": 2, "resnet-8-8": 1}
-"""How many seeds a network gets at the small scale, for the time they take; the MLP as many as are asked for."""
+"""The most seeds of a network at the small scale, to save time; other networks get as many as the user asks for."""
 
 
 def seeds_of(model: str, scale: Scale, seeds: int) -> range:
-    """The seeds of a network, of so many asked for."""
+    """Return the seeds of a network, if the user asks for a number of them."""
     return range(seeds if scale is Scale.PAPER else min(seeds, _MOST_SEEDS.get(model, seeds)))
 
 
+def networks_of(cells: Iterable[Cell]) -> list[tuple[str, str]]:
+    """Return the data sets and networks of cells that begin with these, each pair once."""
+    return list(dict.fromkeys((str(cell[0]), str(cell[1])) for cell in cells))
+
+
+def seeds_by_network(cells: Mapping[Cell, Sequence[Result]]) -> list[str]:
+    """Return a remark on the number of seeds of each network if these differ; cells begin with data set and network."""
+    networks: dict[int, list[str]] = {}
+    for data, model in networks_of(cells):
+        count = len(next(runs for cell, runs in cells.items() if cell[:2] == (data, model)))
+        networks.setdefault(count, []).append(f"{model} on {data}")
+    if len(networks) == 1:
+        return []
+    counts = [f"{count} for {', '.join(names)}" for count, names in networks.items()]
+    return [f"Seeds: {'; '.join(counts)}."]
+
+
 def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
-    """How a network is trained on a data set at a scale by a method, but for the version and the seed."""
+    """Return how a method trains a network on the original version of a data set, with seed 0."""
     colour = data == "cifar10"
     if scale is Scale.PAPER:
         preset = PRESETS[PresetName.PAPER, colour]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, over_seeds
+from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, group_seeds
 from lila.reproduce.engine.images import Training
 from lila.reproduce.engine.jobs import Job, Result
 from lila.reproduce.paper import published
@@ -30,7 +30,7 @@ _SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "sampl
 
 
 class Timing(Experiment):
-    """Times."""
+    """Seconds of epochs and hyper-steps."""
 
     name = "timing"
     title = "Seconds per epoch and per hyper-step by network and method, S = 11 (appendix)"
@@ -46,35 +46,35 @@ class Timing(Experiment):
 
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         return {
-            (model, name, seed): _short(plan(data, model, scale), scale).but(seed=seed, **changes).job()
+            (model, name, seed): _short(plan(data, model, scale), scale).changed(seed=seed, **changes).job()
             for seed in range(seeds)
             for data, model in _NETWORKS
             for name, changes in _METHODS.items()
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
-        times = {cell: _seconds(runs) for cell, runs in over_seeds(results).items()}
-        rows, flat = [], []
+        times = {cell: _seconds(runs) for cell, runs in group_seeds(results).items()}
+        table_rows, rows = [], []
         for (model, name), (epoch, hyper) in times.items():
             steps = "–" if hyper is None else f"{hyper:.2f}"
             ratio = "–" if hyper is None else f"{hyper / epoch:.1f}"
-            rows.append([str(model), str(name), f"{epoch:.3f}", steps, ratio, _of_paper(str(model), str(name))])
-            flat.append({"network": model, "method": name, "epoch": epoch, "hyper-step": hyper})
+            table_rows.append([str(model), str(name), f"{epoch:.3f}", steps, ratio, _published(str(model), str(name))])
+            rows.append({"network": model, "method": name, "epoch": epoch, "hyper-step": hyper})
         table = Table(
             "Median seconds",
             ["network", "method", "epoch", "hyper-step", "hyper-step / epoch", "the paper's, on an A30"],
-            rows,
+            table_rows,
         )
         verdicts = [v for _, model in _NETWORKS for v in _verdicts(model, times)]
-        return Summary([table], verdicts, {self.name: lambda: _figure(times)}, flat)
+        return Summary([table], verdicts, figures={self.name: lambda: _figure(times)}, rows=rows)
 
 
 def _short(training: Training, scale: Scale) -> Training:
-    return replace(training.but(**_SETTINGS), subset=_IMAGES[scale])
+    return replace(training.changed(**_SETTINGS), subset=_IMAGES[scale])
 
 
 def _seconds(runs: list[Result]) -> tuple[float, float | None]:
-    """Of an epoch but the first, and of a hyper-step if there are any."""
+    """Return the median seconds of an epoch, without the first, and of a hyper-step; None if there is none."""
     histories = [run["history"] for run in runs]
     epochs = [value for history in histories for value in history["seconds"]["weights"][1:]]
     steps = [
@@ -86,7 +86,7 @@ def _seconds(runs: list[Result]) -> tuple[float, float | None]:
     return median(epochs), median(steps) if steps else None
 
 
-def _of_paper(model: str, name: str) -> str:
+def _published(model: str, name: str) -> str:
     given = published.SECONDS[model]
     if name == "non-invariant":
         return f"epoch {given['plain epoch']}"

@@ -1,10 +1,11 @@
-"""The wide ResNet on CIFAR-10."""
+"""Test accuracy of a wide ResNet on CIFAR-10."""
 
 from collections.abc import Mapping
 
-from lila.reproduce.engine.experiment import Scale, Verdict, accuracies
+from lila.reproduce.engine.experiment import Scale, Verdict
 from lila.reproduce.engine.images import Training
 from lila.reproduce.engine.jobs import Result
+from lila.reproduce.engine.results import accuracies
 from lila.reproduce.paper import published
 from lila.reproduce.paper.accuracy import METHODS
 from lila.reproduce.paper.comparison import Comparison, better
@@ -14,7 +15,7 @@ _NETWORK = {Scale.SMALL: "wrn-10-1", Scale.PAPER: "wrn-16-4"}
 
 
 class WideResNet(Comparison):
-    """Four methods on a wide ResNet."""
+    """A wide ResNet trained by four methods."""
 
     name = "wide-resnet"
     title = "Test accuracy of a wide ResNet on CIFAR-10 (table in the main text)"
@@ -27,15 +28,15 @@ class WideResNet(Comparison):
     )
 
     def trainings(self, scale: Scale) -> dict[str, Training]:
-        made = {method: plan("cifar10", _NETWORK[scale], scale, method) for method in METHODS}
-        return made | {"lila, empirical Fisher": made["lila"].but(curvature="ef")}
+        trainings = {method: plan("cifar10", _NETWORK[scale], scale, method) for method in METHODS}
+        return trainings | {"lila, empirical Fisher": trainings["lila"].changed(curvature="ef")}
 
-    def accuracy_of_paper(self) -> Mapping[str, float]:
+    def published_accuracy(self) -> Mapping[str, float]:
         return published.WIDE_RESNET
 
     def verdicts(self, runs: Mapping[str, list[Result]], scale: Scale) -> list[Verdict]:
         return [
-            better(f"{way} is more accurate than {rival}", accuracies, runs[way], runs[rival])
-            for way in ("lila", "lila, empirical Fisher")
+            better(f"{variant} is more accurate than {rival}", accuracies, runs[variant], runs[rival])
+            for variant in ("lila", "lila, empirical Fisher")
             for rival in ("non-invariant", "augerino")
         ]
