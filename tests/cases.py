@@ -256,7 +256,8 @@ class Case:
         return prior
 
     def evidence(self, structure: str, curvature: str = "ggn", **settings: Any) -> lila.Evidence:
-        return lila.Evidence(self.model, self.likelihood, self.prior(), structure, curvature, **settings)
+        prior = self.prior()
+        return lila.Evidence(self.model, self.likelihood, prior, structure=structure, curvature=curvature, **settings)
 
 
 def make_case(

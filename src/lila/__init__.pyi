@@ -3,7 +3,7 @@
 from ._util.ranks import RankError, Ranks
 from .augment import Affine2d, Augmentation, Compose, Generator, LieImages, LiePoints, Rotation2d
 from .augment.noise import Draw
-from .curvature import Rule, Sharing, register_rule
+from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
 from .integrations.tensorboard import TensorBoard
@@ -12,13 +12,13 @@ from .laplace.posterior import Posterior
 from .laplace.running import RunningEvidence
 from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from .model.metrics import class_scores
 from .model.prior import GaussianPrior
 from .networks import make_model
 from .training.checkpoint import CheckpointError
 from .training.fit import fit, resume
 from .training.hyper import HyperOptimiser
 from .training.run import Run, load
-from .training.scores import class_scores
 from .training.settings import Settings
 
 __version__: str
@@ -57,6 +57,8 @@ __all__ = [
     "RunningEvidence",
     "Settings",
     "Sharing",
+    "Speedups",
+    "Structure",
     "Task",
     "TensorBoard",
     "class_scores",
@@ -65,5 +67,6 @@ __all__ = [
     "load_data",
     "make_model",
     "register_rule",
+    "register_structure",
     "resume",
 ]

@@ -49,7 +49,7 @@ def test_standard_data_augmentation_counts_each_view_as_a_part_of_an_example(str
 def test_terms_for_each_likelihood_and_prior(likelihood: str, structure: str, prior: str) -> None:
     case = make_case("mlp", likelihood)
     made = case.prior(prior)
-    evidence = lila.Evidence(case.model, case.likelihood, made, structure)
+    evidence = lila.Evidence(case.model, case.likelihood, made, structure=structure)
     assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, made, structure))
 
 
@@ -70,7 +70,7 @@ def test_evidence_of_bayesian_linear_regression_is_exact_term_by_term(structure:
         net.weight.copy_(mode[None, :-1])
         net.bias.copy_(mode[-1:])
 
-    estimate = lila.Evidence(case.model, case.likelihood, prior, structure).estimate((case.x, y), case.draw)
+    estimate = lila.Evidence(case.model, case.likelihood, prior, structure=structure).estimate((case.x, y), case.draw)
 
     residual = y[:, 0] - phi @ mode
     log_likelihood = -0.5 * (residual**2).sum() / sigma**2 - 8 * (log(sigma) + 0.5 * log(2 * pi))
@@ -205,7 +205,7 @@ def test_two_points_of_one_orbit_count_as_one_for_an_invariant_network() -> None
 
     def log_det(augmentation: lila.Augmentation, samples: int) -> float:
         model = lila.InvariantModel(net, augmentation.double(), samples)
-        evidence = lila.Evidence(model, lila.Gaussian(1.0).double(), lila.GaussianPrior(net), "full")
+        evidence = lila.Evidence(model, lila.Gaussian(1.0).double(), lila.GaussianPrior(net), structure="full")
         return evidence.estimate((x, y)).log_det - 0.5 * weights * log(2 * pi)
 
     J = oracles.jacobian(net, Quarters(init=1.0).double()(x, torch.zeros(2, 4, 1).double())[0])
@@ -233,14 +233,14 @@ def test_float32_gives_the_same_evidence_to_rounding() -> None:
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_the_evidence_of_the_last_layer_is_that_of_the_rest_frozen(structure: str) -> None:
     case = make_case("cnn")
-    last = lila.Evidence(case.model, case.likelihood, case.prior(), structure, layers="last")
+    last = lila.Evidence(case.model, case.likelihood, case.prior(), structure=structure, layers="last")
     estimate = last.estimate(case.data, case.draw)
     gradient = last.gradient(case.data, estimate)
     delta = last.prior.by_group()["5"].item()
     for name in ("0", "2"):
         case.net.get_submodule(name).requires_grad_(False)
     prior = lila.GaussianPrior(case.net, precision=delta)
-    frozen = lila.Evidence(case.model, case.likelihood, prior, structure)
+    frozen = lila.Evidence(case.model, case.likelihood, prior, structure=structure)
     expected = frozen.estimate(case.data, case.draw)
     assert estimate.terms() == pytest.approx(expected.terms())
     wanted = frozen.gradient(case.data, expected)

@@ -64,7 +64,7 @@ def test_gradient_does_not_depend_on_the_microbatch(structure: str) -> None:
 @pytest.mark.parametrize("structure", ["diag", "full"])
 def test_gradient_for_each_prior(structure: str, prior: str) -> None:
     case = make_case("cnn")
-    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure)
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure=structure)
     found = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
     expected = oracles.gradients(case, evidence, structure)
     for name in expected:

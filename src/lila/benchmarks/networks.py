@@ -111,8 +111,8 @@ def prepared(job: Job, examples: int) -> tuple[InvariantModel, tuple[Tensor, Ten
     with torch.no_grad():  # away from Fixup's zeros, where gradients vanish
         for parameter in net.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.02)
-    model = InvariantModel(net, Affine2d(init=_RANGE), job.samples)
-    return model, (torch.rand(examples, *job.shape), torch.randint(job.classes, (examples,)))
+    x, y = torch.rand(examples, *job.shape), torch.randint(job.classes, (examples,))
+    return InvariantModel(net, Affine2d(init=_RANGE), job.samples).in_fast_layout(x), (x, y)
 
 
 def hyper_steps(
@@ -141,8 +141,14 @@ def hyper_steps(
 def evidence_of(job: Job, model: InvariantModel, passes: str, examples: int) -> Evidence:
     """The evidence with the probes that a kind of passes has for a number of examples."""
     probes, gradient_probes = Settings(passes=passes).probe_counts(examples)
-    prior = GaussianPrior(model.net)
-    return Evidence(model, Categorical(), prior, "kron", "ggn", probes, gradient_probes, job.microbatch(passes))
+    return Evidence(
+        model,
+        Categorical(),
+        GaussianPrior(model.net),
+        probes=probes,
+        gradient_probes=gradient_probes,
+        microbatch=job.microbatch(passes),
+    )
 
 
 def _gradient(evidence: Evidence, data: tuple[Tensor, Tensor], subset: int | None) -> Tensor:

@@ -89,9 +89,14 @@ def work(rank: int, count: int, port: int, name: str, times: int, examples: int,
 
 def _shared(evidence: Evidence, ranks: Ranks) -> Evidence:
     """The same evidence, its passes shared by several processes."""
-    roots = evidence.roots.probes, evidence.gradient_roots.probes
     return Evidence(
-        evidence.model, evidence.likelihood, evidence.prior, "kron", "ggn", *roots, evidence.microbatch, ranks=ranks
+        evidence.model,
+        evidence.likelihood,
+        evidence.prior,
+        probes=evidence.roots.probes,
+        gradient_probes=evidence.gradient_roots.probes,
+        microbatch=evidence.microbatch,
+        ranks=ranks,
     )
 
 

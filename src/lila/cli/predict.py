@@ -57,7 +57,7 @@ def probabilities(opened: Run, task: RunTask, files: ImageFiles) -> Tensor:
     """Class probabilities of images, shape (n, c)."""
     images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model.eval()
     batches = torch.arange(len(images)).split(_BATCH)
-    return torch.cat([model(task.scaling(images.images(batch))).softmax(1) for batch in batches])
+    return torch.cat([opened.likelihood.predict(model(task.scaling(images.images(batch)))) for batch in batches])
 
 
 def _image_paths(given: list[Path]) -> Iterator[Path]:

@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from lila.augment.noise import Draw
-from lila.curvature import Structure
+from lila.curvature import CurvatureSum, Structure
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Estimate, Evidence, Terms
-from lila.laplace.passes import Fit, check_finite, check_inputs
+from lila.laplace.log_likelihood import Fit, check_finite
+from lila.laplace.passes import check_inputs
 
 _ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
 _LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
@@ -55,10 +56,10 @@ class RunningEvidence:
 
     def __init__(self, evidence: Evidence, examples: int, few: Batch) -> None:
         self.evidence, self.examples = evidence, examples
-        self.total = evidence.no_curvature()
+        self.total = CurvatureSum(evidence.no_curvature())
         self.curvature: Structure | None = None
         self.cotangent: Structure | None = None
-        self._pass = evidence.gradient_pass()
+        self._pass = evidence.gradient_pass().in_fast_layout(few.x)
         evidence.check_model(self._pass, few)
         with torch.no_grad():
             f = evidence.model.net(few.x)
@@ -83,9 +84,8 @@ class RunningEvidence:
         """
         if len(batch.x):
             check_inputs(self.evidence.model, batch)
-        for tensor in self.total.tensors():
-            tensor *= fade
-        parameters = self.evidence.pulled()
+        self.total.scale(fade)
+        parameters = self.evidence.data_hyperparameters()
         gradients = [torch.zeros_like(p, dtype=torch.float64) for p in parameters.values()]
         sums = torch.zeros_like(self._numbers[_LATE_W:])  # the price, and what is summed lately
         ranks = self.evidence.ranks
@@ -116,10 +116,9 @@ class RunningEvidence:
             log_likelihood = log_likelihoods.sum()
             if self.cotangent is None:
                 price = torch.zeros_like(log_likelihood)
-                with torch.no_grad():
-                    self.total = self.total.plus_(tape, columns)
+                self.total.add(tape, columns)
             else:
-                price = 0.5 * self.cotangent.along_and_add_(tape, columns, self.total).double()
+                price = 0.5 * self.total.add_and_pair(tape, columns, self.cotangent)
         with torch.no_grad():
             f = tape.outputs.detach()
             views = len(f) // len(batch.y)  # more than one if it is the log-likelihood that is averaged
@@ -181,10 +180,12 @@ class RunningEvidence:
         """The curvature of all N examples that the sums of all processes stand for, decomposed."""
         if not self.weight:
             raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
-        whole = self.total.scaled(self.examples / self.weight).over_all_(self.evidence.ranks)
-        for name, tensor in whole.parts().items():
+        whole = CurvatureSum(self.total.structure().scaled(self.examples / self.weight))
+        whole.sum_over(self.evidence.ranks)
+        curvature = whole.structure()
+        for name, tensor in curvature.factors().items():
             check_finite(name, tensor)
-        return whole.decomposed(self.evidence.ranks)
+        return curvature.decomposed(self.evidence.ranks)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
         """The evidence under the present prior, from the running averages as they are now; it changes nothing.
@@ -210,7 +211,7 @@ class RunningEvidence:
         if isnan(log_det):
             return None
         with torch.no_grad():
-            log_prior = float(self.evidence.log_prior(self.total))
+            log_prior = float(self.evidence.log_prior(self.total.structure()))
         return Terms(self._late_fit().of_all(self.examples)[0], log_prior, log_det)
 
     def _late_fit(self) -> Fit:
@@ -223,19 +224,19 @@ class RunningEvidence:
 
     def consolidate(self) -> None:
         """Bring the sums of all processes together in the first one, whose state is that of all."""
-        self.evidence.ranks.sum_(self.total.tensors())
+        self.total.sum_over(self.evidence.ranks)
         self.leave_to_first()
 
     def leave_to_first(self) -> None:
         """Begin again from nothing, unless this is the first process."""
         if not self.evidence.ranks.first:
-            for tensor in self.total.tensors():
-                tensor.zero_()
+            self.total.clear()
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that changes, by name, not copied."""
         named = {"numbers": self._numbers}
-        for owner, structure in (("total", self.total), ("cotangent", self.cotangent)):
+        owners: dict[str, CurvatureSum | Structure | None] = {"total": self.total, "cotangent": self.cotangent}
+        for owner, structure in owners.items():
             if structure is not None:
                 named |= {f"{owner}.{position}": tensor for position, tensor in enumerate(structure.tensors())}
         return named
@@ -245,7 +246,7 @@ class RunningEvidence:
         """Put back what `tensors` gave. The curvature itself is there again after the next decomposition."""
         zeros = self.evidence.no_curvature()
         self._numbers.copy_(tensors["numbers"])
-        self.total = zeros.with_tensors(_owned("total", tensors, zeros))
+        self.total = CurvatureSum(zeros.with_tensors(_owned("total", tensors, zeros)))
         self.cotangent = zeros.with_tensors(_owned("cotangent", tensors, zeros)) if "cotangent.0" in tensors else None
 
 

@@ -213,14 +213,14 @@ def _evidence(state: State, settings: Resolved, data: Data, ranks: Ranks = ALONE
         state.model,
         state.likelihood,
         state.prior,
-        settings.structure,
-        settings.curvature,
-        probes,
-        gradient_probes,
-        settings.microbatch,
-        settings.how.layers,
-        settings.how.average,
-        ranks,
+        structure=settings.structure,
+        curvature=settings.curvature,
+        probes=probes,
+        gradient_probes=gradient_probes,
+        microbatch=settings.microbatch,
+        layers=settings.how.layers,
+        average=settings.how.average,
+        ranks=ranks,
         unbiased=settings.averages == AveragesName.UNBIASED,
     )
 
@@ -306,6 +306,7 @@ def _new_state(
             "augmentation ranges to start from, and to stay at (init=...)."
         )
     model = InvariantModel(net, chosen, 1 if plain else settings.samples, settings.noise)
+    model = model.in_fast_layout(next(Examples(data, like.device).batches(1)).x)
     precision = settings.weight_decay * len(Examples(data)) if how.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision)
     return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)

@@ -90,8 +90,9 @@ class Run:
             raise ArgumentError(
                 "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
-                f"evidence = lila.Evidence(run.model, run.likelihood, run.prior, {self.settings.structure!r}, "
-                f"{self.settings.curvature!r}, layers={self.settings.how.layers!r})."
+                "evidence = lila.Evidence(run.model, run.likelihood, run.prior, "
+                f"structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
+                f"layers={self.settings.how.layers!r})."
             )
         return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 

@@ -13,8 +13,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence
-from lila.laplace.passes import log_likelihoods
-from lila.model.likelihood import Categorical
+from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.methods import By
 from lila.training.optimisers import optimised
 from lila.training.settings import PrecisionSteps, Resolved
@@ -61,7 +60,7 @@ def train_epoch(
     _check_loss(total)
     count = len(examples)
     found = {"loss": -total / count, "hyper_seconds": seconds}
-    return found | ({"accuracy": correct / count} if isinstance(state.likelihood, Categorical) else {})
+    return found | ({"accuracy": correct / count} if state.likelihood.classifies else {})
 
 
 def _check_loss(loss: float) -> None:
@@ -91,12 +90,13 @@ def _step_weights(
     sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
     with ranks.together(sums.device):
         for part in batch.split(settings.part):
-            outputs, each = log_likelihoods(state.weights_model, state.likelihood, part, draw, settings.how.average)
+            model, average = state.weights_model, settings.how.average
+            outputs, each = log_likelihoods(model, state.likelihood, part, draw, average=average)
             log_likelihood = each.sum()
             (-log_likelihood / whole).backward()
             sums[0] += log_likelihood.detach()
-            if isinstance(state.likelihood, Categorical):
-                sums[1] += (outputs.argmax(1) == part.y).sum()
+            if state.likelihood.classifies:
+                sums[1] += state.likelihood.correct(outputs, part.y).sum()
     sum_gradients(stepped, ranks)
     _add_prior_gradient(state, examples)
     if settings.how.rewards_eta and "eta" in groups:
