@@ -8,7 +8,6 @@ Indices: n examples, s samples, c outputs; P all trainable weights in the order 
 
 from collections.abc import Callable, Sequence
 from itertools import permutations, product
-from math import log, pi
 from typing import Any
 
 import torch
@@ -332,16 +331,15 @@ def views_as_examples(case: Case) -> Case:
 def terms(
     case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn", weight: float = 1.0
 ) -> tuple[Tensor, ...]:
-    """The three terms of eq. aug_laplace_ggn, differentiable in every hyperparameter; examples count `weight` each."""
+    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each."""
     weights = trainable(case.net)
     theta = torch.cat([w.flatten() for w in weights.values()])
     delta = precision_vector(case, prior)
     f = torch.stack([average_output(case.net, views, weights) for views in case.views()])
     log_likelihood = weight * case.likelihood.log_prob(f, case.y).sum()
-    log_prior = torch.distributions.Normal(0.0, delta.rsqrt()).log_prob(theta).sum()
     H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
-    log_det = -0.5 * (torch.linalg.slogdet(H).logabsdet - len(theta) * log(2 * pi))
-    return log_likelihood, log_prior, log_det
+    occam_factor = -0.5 * (torch.linalg.slogdet(H).logabsdet - delta.log().sum())
+    return log_likelihood, -0.5 * (delta * theta**2).sum(), occam_factor
 
 
 def lost_to_noise(case: Case) -> Tensor:

@@ -71,6 +71,17 @@ class Suite:
         expected = torch.autograd.grad(torch.linalg.slogdet(H).logabsdet, parameters)
         torch.testing.assert_close(torch.autograd.grad(made.log_det(prior.precisions()), parameters), expected)
 
+    @pytest.mark.parametrize("network", ["mlp", "residual", "partly_frozen", "decoder"])
+    def test_ratio_of_determinants_and_its_gradient_are_those_of_slogdet(self, network: str) -> None:
+        case = make_case(network)
+        made, prior = curvature(case, self.structure), case.prior()
+        parameters, delta = list(prior.parameters()), oracles.precision_vector(case, prior)
+        identity = torch.eye(len(delta), dtype=torch.float64)
+        expected = torch.linalg.slogdet(identity + dense(made) / delta[:, None]).logabsdet
+        found = made.log_det_ratio(prior.precisions())
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(expected, parameters))
+
     def test_inner_product_is_bilinear_in_the_parts(self) -> None:
         case = make_case("cnn")
         one, two = curvature(case, self.structure), curvature(case, self.structure, "ef")
@@ -283,3 +294,14 @@ def test_inner_with_batch_is_the_inner_product_with_the_batchs_curvature(structu
     cotangent = curvature.cotangent(evidence.prior.precisions())
     _, tape, columns = pass_.recorded(batch, differentiable=True)
     torch.testing.assert_close(cotangent.inner_with_batch(tape, columns).detach(), cotangent.inner(curvature))
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_a_ratio_of_determinants_next_to_one_keeps_its_digits(structure: str) -> None:
+    """Of a curvature that is tiny beside the precisions, the ratio is its trace divided by them."""
+    case = make_case("mlp")
+    made = curvature(case, structure)
+    tiny = made.with_tensors([t * 1e-10 if t.dim() else t for t in made.tensors()])  # positions stay as they are
+    prior = lila.GaussianPrior(case.net, "scalar", precision=2.0)
+    found = float(tiny.log_det_ratio(prior.precisions()).detach())
+    assert found == pytest.approx(float(dense(tiny).trace()) / 2.0, rel=1e-8, abs=0.0)

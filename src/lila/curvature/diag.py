@@ -51,6 +51,11 @@ class Diag(Structure):
         """log|H + diag(delta)| = sum log(h + delta)."""
         return torch.stack([block.double().log().sum() for block in self._with_prior(precisions)]).sum()
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """log|I + diag(delta)^-1 H| = sum log(1 + h / delta)."""
+        pairs = zip(self.layers, self.blocks, strict=True)
+        return torch.stack([(h.double() / layer.join(precisions).double()).log1p().sum() for layer, h in pairs]).sum()
+
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         """The gradient of log(h + delta) by h is 1 / (h + delta)."""
         with torch.no_grad():

@@ -141,6 +141,10 @@ class Kron(Structure):
         """Return the sum over layers and eigenvalues of log(lambda_i mu_j + delta) (Appendix E)."""
         return torch.stack([block.log_det(precisions) for block in self.blocks]).sum()
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return the sum over layers and eigenvalues of log(1 + lambda_i mu_j / delta)."""
+        return torch.stack([block.log_det_ratio(precisions) for block in self.blocks]).sum()
+
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
             return type(self)(tuple(block.cotangent(precisions) for block in self.blocks))

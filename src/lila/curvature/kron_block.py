@@ -9,7 +9,7 @@ gradients of its log-determinant are
 Indices: r groups, i and j the eigenvalues of the two factors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from lila.curvature.eigen import Eigen, eigh
 from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
-_AT_ONCE = 2**20  # eigenvalues whose logarithms are taken at a time
+_AT_ONCE = 2**20  # products of eigenvalues in memory at a time
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ class KronBlock:
         value: Tensor = _LogDet.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
         return value
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return log|I + H / delta|, the sum of log(1 + lambda_i mu_j / delta), in float64."""
+        (lam, _), (mu, _) = self.eigen
+        value: Tensor = _LogDetRatio.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
+        return value
+
     def as_matrices(self, rows: Tensor) -> Tensor:
         """Reshape rows (n, r, o, d) over the weights to matrices, a row per entry of G and a column per entry of A."""
         return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
@@ -90,21 +96,48 @@ class KronBlock:
         return KronBlock(self.layer, P_A, P_G, torch.zeros_like(self.positions))
 
 
+def _few_at_a_time(lam: Tensor, mu: Tensor) -> Iterator[Tensor]:
+    """Yield all products lambda_i mu_j in float64, (r, i, j) for a few i at a time: there are as many as weights."""
+    for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
+        yield few[:, :, None] * mu.double()[:, None, :]
+
+
 class _LogDet(torch.autograd.Function):
     """sum_ij log(lambda_i mu_j + delta) and its derivative in delta, sum_ij 1 / (lambda_i mu_j + delta).
 
-    Both are summed in float64, over a few i at a time: there are as many terms as weights, and the number of weights
-    that the data determine is a small difference of two large sums.
+    Both are summed in float64: the number of weights that the data determine is a small difference of two large sums.
     """
 
     @staticmethod
     def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
         value, slope = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
-        for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
-            eigenvalues = few[:, :, None] * mu.double()[:, None, :] + delta.double()
+        for products in _few_at_a_time(lam, mu):
+            eigenvalues = products.add_(delta.double())
             value += eigenvalues.log().sum()
             slope += eigenvalues.reciprocal_().sum()
         ctx.slope, ctx.dtype = slope, delta.dtype
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, (gradient * ctx.slope).to(ctx.dtype)
+
+
+class _LogDetRatio(torch.autograd.Function):
+    """sum_ij log(1 + x_ij) with x_ij = lambda_i mu_j / delta, and its derivative in delta, -1/delta sum_ij x / (1 + x).
+
+    Neither subtracts large sums, so directions in which the data say little lose no digits.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
+        value, determined = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
+        for products in _few_at_a_time(lam, mu):
+            x = products.div_(delta.double())
+            value += x.log1p().sum()
+            determined += (x / (1 + x)).sum()
+        ctx.slope, ctx.dtype = -determined / delta.double(), delta.dtype
         return value
 
     @staticmethod

@@ -64,6 +64,15 @@ class Structure(ABC):
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
         """Return log|H + diag(delta)| in float64, differentiable in the precisions delta, given by parameter name."""
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return log|I + diag(delta)^-1 H| in float64, differentiable in the precisions delta.
+
+        By default it is the difference log|H + diag(delta)| - log|diag(delta)|. Structures that know the eigenvalues
+        compute it without cancellation.
+        """
+        of_prior = torch.stack([layer.join(precisions).double().log().sum() for layer in self.layers]).sum()
+        return self.log_det(precisions) - of_prior
+
     @abstractmethod
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         """Return the gradient of log|H + diag(delta)| by the tensors."""

@@ -1,12 +1,20 @@
 """The Laplace approximation of the log marginal likelihood ("evidence") of an invariant network (Section 4.1, eq. 9).
 
-log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2 pi|,    H = curvature + diag(delta)
+With the curvature H of the negative log-likelihood, and precisions delta of the prior,
+
+    log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|(H + diag(delta)) / 2 pi|.
+
+The normalisation of the prior, 1/2 sum log(delta / 2 pi), is nearly as large as the log-determinant, with the other
+sign. Taken together with it, three terms remain that each say something:
+
+    sum_n log p(y_n | f_hat(x_n))        how well the data are fitted
+    -1/2 sum delta theta^2               how large the weights are
+    -1/2 log|I + diag(delta)^-1 H|       the Occam factor: how far the data narrow the weights down
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
-from math import log, pi
 
 import torch
 from torch import Tensor
@@ -39,25 +47,30 @@ class Terms:
     """The terms of the evidence, in nats for the whole data set.
 
     Attributes:
-        log_likelihood: sum_n log p(y_n | f_hat(x_n)).
-        log_prior: log p(theta).
-        log_det: -1/2 log|H / 2 pi|, the price of complexity.
-        standard_error: of their sum, as far as it comes from using some of the examples only; 0 if all were used.
+        log_likelihood: sum_n log p(y_n | f_hat(x_n)), how well the data are fitted.
+        weight_penalty: -1/2 sum delta theta^2, how large the weights are.
+        occam_factor: -1/2 log|I + diag(delta)^-1 H|, how far the data narrow the weights down.
+        standard_error: the standard error of their sum that comes from using only some of the examples; 0 if all were
+            used.
     """
 
     log_likelihood: float
-    log_prior: float
-    log_det: float
+    weight_penalty: float
+    occam_factor: float
     standard_error: float = field(default=0.0, kw_only=True)
 
     @property
     def value(self) -> float:
         """The estimate of the log marginal likelihood: the sum of the three terms."""
-        return self.log_likelihood + self.log_prior + self.log_det
+        return self.log_likelihood + self.weight_penalty + self.occam_factor
 
     def terms(self) -> dict[str, float]:
-        """The three terms by name."""
-        return {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior, "log_det": self.log_det}
+        """Return the three terms by name."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "weight_penalty": self.weight_penalty,
+            "occam_factor": self.occam_factor,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +79,10 @@ class Estimate(Terms):
 
     Attributes:
         curvature: the curvature of the negative log-likelihood.
-        draw: the noise under which it was estimated; None if from many draws.
+        draw: the noise under which it was estimated; None if it comes from many draws.
     """
 
+    _: KW_ONLY
     curvature: Structure
     draw: Draw | None
 
@@ -229,8 +243,9 @@ class Evidence:
         of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
         gradients = dict(in_data)
         if of_prior:
-            log_prior, log_det = self._prior_terms(curvature, self.prior)
-            of_terms = torch.autograd.grad(log_prior + log_det, list(of_prior.values()), materialize_grads=True)
+            weight_penalty, occam_factor = self._prior_terms(curvature, self.prior)
+            total = weight_penalty + occam_factor
+            of_terms = torch.autograd.grad(total, list(of_prior.values()), materialize_grads=True)
             gradients |= zip(of_prior, of_terms, strict=True)
         for name, gradient in gradients.items():
             check_finite(f"gradient of the evidence in {name}", gradient)
@@ -336,20 +351,17 @@ class Evidence:
         weights = dict(self.model.net.named_parameters())
         return {name: weights[name].detach() for layer in curvature.layers for name in layer.parameter_names}
 
-    def log_prior(self, curvature: Structure) -> Tensor:
-        """Return the term log p(theta) of the weights that a curvature is over."""
-        return self.prior.log_prob(self.weights_of(curvature))
+    def weight_penalty(self, curvature: Structure) -> Tensor:
+        """Return the term -1/2 sum delta theta^2 of the weights that a curvature is over."""
+        return self.prior.weight_penalty(self.weights_of(curvature))
 
     def move_prior_to_fixed_point_(self, curvature: Structure) -> None:
         """Set each trainable precision of the prior to where the evidence, at this curvature, is largest."""
         self.prior.move_to_fixed_point_(self.weights_of(curvature), lambda: curvature.log_det(self.prior.precisions()))
 
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
-        """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
-        chosen = self.weights_of(curvature)
-        count = sum(weight.numel() for weight in chosen.values())
-        log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
-        return prior.log_prob(chosen), log_det
+        """Return the weight penalty and the Occam factor, differentiable in the prior's parameters."""
+        return prior.weight_penalty(self.weights_of(curvature)), -0.5 * curvature.log_det_ratio(prior.precisions())
 
     def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
         """Return the estimate that follows from a log-likelihood and a curvature of all examples."""
@@ -364,9 +376,14 @@ class Evidence:
         standard_error: float,
     ) -> Estimate:
         with torch.no_grad():
-            log_prior, log_det = self._prior_terms(curvature, prior)
-        check_finite("log prior", log_prior)
-        check_finite("log-determinant", log_det)
+            weight_penalty, occam_factor = self._prior_terms(curvature, prior)
+        check_finite("weight penalty", weight_penalty)
+        check_finite("Occam factor", occam_factor)
         return Estimate(
-            log_likelihood, float(log_prior), float(log_det), curvature, draw, standard_error=standard_error
+            log_likelihood,
+            float(weight_penalty),
+            float(occam_factor),
+            curvature=curvature,
+            draw=draw,
+            standard_error=standard_error,
         )

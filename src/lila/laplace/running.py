@@ -32,11 +32,11 @@ from lila.laplace.passes import check_inputs
 _ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
 _LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
 
-# Running numbers: the weight W; the term of the log-determinant at the last decomposition; of the price
+# Running numbers: the weight W; the Occam factor at the last decomposition; of the price
 # 1/2 <P, curvature> per example that a batch adds to the log-determinant, the sum of squared differences from one batch
 # to the next, the number of these, and the last price; and, over the examples seen lately, sums of weights,
 # log-likelihoods, their squares, and misfits. Sums over their targets follow.
-_W, _LOG_DET, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
+_W, _OCCAM_FACTOR, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
 
 
 class RunningEvidence:
@@ -67,7 +67,7 @@ class RunningEvidence:
         targets = evidence.likelihood.target_sums(f, few.y)
         self._shape = targets.shape
         self._numbers = torch.zeros(_TARGETS + targets.numel(), dtype=torch.float64, device=few.x.device)
-        self._numbers[[_LOG_DET, _LAST]] = nan
+        self._numbers[[_OCCAM_FACTOR, _LAST]] = nan
 
     def add(self, batch: Batch, draw: Draw, count: int, fade: float = 1.0) -> dict[str, Tensor]:
         """Add a batch to the running sums, and return the estimate of the evidence's gradient that it gives.
@@ -174,7 +174,7 @@ class RunningEvidence:
         with torch.no_grad():
             self.cotangent = whole.cotangent(prior.precisions())
         self.curvature = whole
-        self._numbers[_LOG_DET] = self.evidence.assess(0.0, whole).log_det
+        self._numbers[_OCCAM_FACTOR] = self.evidence.assess(0.0, whole).occam_factor
 
     def _of_all(self) -> Structure:
         """The curvature of all N examples that the sums of all processes stand for, decomposed."""
@@ -205,14 +205,14 @@ class RunningEvidence:
     def terms(self) -> Terms | None:
         """The terms of the evidence as far as they are known without any work; None before the first decomposition.
 
-        The log-likelihood is that of the examples seen lately, the log-determinant that of the last decomposition.
+        The log-likelihood is that of the examples seen lately, the Occam factor that of the last decomposition.
         """
-        log_det = float(self._numbers[_LOG_DET])
-        if isnan(log_det):
+        occam_factor = float(self._numbers[_OCCAM_FACTOR])
+        if isnan(occam_factor):
             return None
         with torch.no_grad():
-            log_prior = float(self.evidence.log_prior(self.total.structure()))
-        return Terms(self._late_fit().of_all(self.examples)[0], log_prior, log_det)
+            weight_penalty = float(self.evidence.weight_penalty(self.total.structure()))
+        return Terms(self._late_fit().of_all(self.examples)[0], weight_penalty, occam_factor)
 
     def _late_fit(self) -> Fit:
         return Fit(*self._numbers[_LATE_W : _ITS_SQUARE + 1].tolist())

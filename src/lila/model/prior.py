@@ -77,6 +77,20 @@ class GaussianPrior(nn.Module):
         """Delta of each group of weights that shares one: the name of a layer, of a weight, or "" for all."""
         return {group: self.log_precisions[i].exp() for group, i in self._position.items()}
 
+    def weight_penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
+        """Return -1/2 sum delta theta^2, the part of log p(theta) that depends on the weights, in float64.
+
+        Args:
+            weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
+        """
+        precisions = self.precisions()
+        terms = [
+            (precisions[name] * weight**2).sum(dtype=torch.float64)
+            for name, weight in weights.items()
+            if name in precisions
+        ]
+        return -0.5 * torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
     def log_prob(self, weights: Mapping[str, Tensor]) -> Tensor:
         """The log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
 

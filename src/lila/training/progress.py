@@ -56,7 +56,8 @@ def facts(record: dict[str, Any], epochs: int) -> dict[str, str]:
     if "evidence" in record:
         terms = record["evidence"]
         told["evidence"] = (
-            f"{terms['value']:.1f} = {terms['log_likelihood']:.1f} {terms['log_prior']:+.1f} {terms['log_det']:+.1f}"
+            f"{terms['value']:.1f} = {terms['log_likelihood']:.1f} {terms['weight_penalty']:+.1f} "
+            f"{terms['occam_factor']:+.1f}"
         )
     told |= record["readable_ranges"]
     seconds = round(sum(record["seconds"].values()) * (epochs - record["epoch"]))

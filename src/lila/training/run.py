@@ -77,7 +77,7 @@ class Run:
         error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
         lines.append(
             f"  evidence {e.value:.1f}{error} nats = {e.log_likelihood:.1f} log-likelihood "
-            f"{e.log_prior:+.1f} log prior {e.log_det:+.1f} log-determinant"
+            f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
             lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))

@@ -23,7 +23,12 @@ def history(epochs: int = 3) -> list[dict[str, Any]]:
         {
             "epoch": epoch,
             "ranges": {name: epoch * (i + 1) / 10 for i, name in enumerate(NAMES)},
-            "evidence": {"value": -3000.0, "log_likelihood": -1000.0, "log_prior": -9000.0, "log_det": 7000.0},
+            "evidence": {
+                "value": -3000.0,
+                "log_likelihood": -1000.0,
+                "weight_penalty": -500.0,
+                "occam_factor": -1500.0,
+            },
         }
         for epoch in range(1, epochs + 1)
     ]
@@ -60,6 +65,12 @@ def test_evidence_is_the_sum_of_fit_and_complexity(axes: Any) -> None:
     plot_evidence(axes, [{"epoch": 0, "ranges": {}}, *history()])
     value, fit, complexity = (list(line.get_ydata()) for line in axes.lines)
     assert (value, fit, complexity) == ([-3] * 3, [-1] * 3, [-2] * 3)
+
+
+def test_results_whose_other_terms_have_old_names_are_drawn_all_the_same(axes: Any) -> None:
+    old = {"value": -3000.0, "log_likelihood": -1000.0, "log_prior": -9000.0, "log_det": 7000.0}
+    plot_evidence(axes, [record | {"evidence": old} for record in history()])
+    assert list(axes.lines[2].get_ydata()) == [-2] * 3
 
 
 def test_without_hyper_steps_that_is_said(axes: Any) -> None:

@@ -102,7 +102,7 @@ def pictures(result: Result) -> Tensor:
 def told(run: Run) -> Result:
     """What there is to tell about a run, its history by columns."""
     first = run.history[0]
-    names = ("value", "log_likelihood", "log_prior", "log_det")
+    names = ("value", "log_likelihood", "weight_penalty", "occam_factor")
     return {
         "shape": list(run.shape),
         "ranges": dict(run.ranges),
