@@ -30,7 +30,7 @@ def learn(
     net = nn.Sequential(nn.Linear(2, 50), nn.Tanh(), nn.Linear(50, 2))
     model = lila.InvariantModel(net, lila.Rotation2d(), samples, noise="independent")
     likelihood, prior = lila.Categorical(), lila.GaussianPrior(net, structure="scalar")
-    evidence = lila.Evidence(model, likelihood, prior, structure, microbatch=len(x))
+    evidence = lila.Evidence(model, likelihood, prior, structure=structure, microbatch=len(x))
     of_weights = torch.optim.Adam(net.parameters(), lr=0.1)
     of_prior = torch.optim.Adam(prior.parameters(), lr=0.1)
     of_eta = torch.optim.Adam(model.augmentation.parameters(), lr=0.005 * pi)

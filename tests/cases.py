@@ -168,8 +168,20 @@ def partly_frozen() -> nn.Module:
     return net
 
 
+def decoder() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(CHANNELS, 4, 3, stride=2, bias=False),
+        nn.Tanh(),
+        nn.ConvTranspose2d(4, 4, (3, 2), (2, 1), padding=1, output_padding=(1, 0), groups=2, dilation=(1, 2)),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(32, OUTPUTS),
+    )
+
+
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
-    net.__name__: net for net in (mlp, linear, cnn, residual, rectified, attention, sequence, shared, partly_frozen)
+    net.__name__: net
+    for net in (mlp, linear, cnn, residual, rectified, attention, sequence, shared, partly_frozen, decoder)
 }
 
 
@@ -256,7 +268,8 @@ class Case:
         return prior
 
     def evidence(self, structure: str, curvature: str = "ggn", **settings: Any) -> lila.Evidence:
-        return lila.Evidence(self.model, self.likelihood, self.prior(), structure, curvature, **settings)
+        prior = self.prior()
+        return lila.Evidence(self.model, self.likelihood, prior, structure=structure, curvature=curvature, **settings)
 
 
 def make_case(

@@ -14,7 +14,8 @@ def curvature(
 ) -> Structure:
     """The curvature of a case, gathered by the library, of the same examples some times over."""
     evidence = case.evidence(structure, kind, **({} if probes is None else {"probes": probes}))
-    pass_ = Pass(case.model, case.likelihood, evidence._layers(), evidence.structure, evidence.roots, case.draw)
+    layers = evidence._layers()
+    pass_ = Pass(case.model, case.likelihood, layers, evidence.structure, roots=evidence.roots, draw=case.draw)
     return gather(pass_, list(Examples(case.data).batches(batch)) * repeats)[1]
 
 

@@ -50,7 +50,7 @@ def _toy(arguments: Any, good: dict[str, float]) -> Result:
 
 
 def _history(ranges: dict[str, float], value: float, epochs: int) -> Result:
-    terms = {"value": 1000 * value - 1000, "log_likelihood": -400.0, "log_prior": -300.0, "log_det": -300.0}
+    terms = {"value": 1000 * value - 1000, "log_likelihood": -400.0, "weight_penalty": -300.0, "occam_factor": -300.0}
     count = min(epochs, 6)
     return {
         "ranges": ranges,

@@ -7,8 +7,7 @@ Indices: n examples, s samples, c outputs; P all trainable weights in the order 
 """
 
 from collections.abc import Callable, Sequence
-from itertools import permutations
-from math import log, pi
+from itertools import permutations, product
 from typing import Any
 
 import torch
@@ -147,6 +146,24 @@ def conv_patches(module: nn.Conv1d | nn.Conv2d, x: Tensor) -> list[Tensor]:
     return patches
 
 
+def transposed_patches(module: nn.ConvTranspose2d, x: Tensor) -> list[Tensor]:
+    """At each output position, the input pixel that each kernel entry multiplies, or 0: each (channels, *kernel)."""
+    size = module(x[None]).shape[2:]
+    patches = []
+    for position in product(range(size[0]), range(size[1])):
+        patch = x.new_zeros(x.shape[0], *module.kernel_size)
+        for entry in product(*map(range, module.kernel_size)):
+            reach = [
+                position[i] + int(module.padding[i]) - module.dilation[i] * entry[i] for i in range(2)
+            ]  # stride times the pixel
+            pixel = [reach[i] // module.stride[i] for i in range(2)]
+            whole = all(reach[i] % module.stride[i] == 0 for i in range(2))
+            if whole and all(0 <= pixel[i] < x.shape[1 + i] for i in range(2)):
+                patch[:, entry[0], entry[1]] = x[:, pixel[0], pixel[1]]
+        patches.append(patch)
+    return patches
+
+
 def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
     """The block of one layer over its trainable weights, weight first, then bias (eq. kfac_aug, kfac_general)."""
     weight = getattr(module, "weight", getattr(module, "scale", None))
@@ -178,13 +195,14 @@ def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tens
                 positions += 1
     if scalar_like:
         assert isinstance(unitwise, Tensor)
-        return interleave(unitwise, with_weight, with_bias)
+        return interleave(unitwise, with_bias)
     assert isinstance(A, Tensor)
     assert isinstance(G, Tensor)
     groups = [
         torch.kron(G_r.contiguous(), A_r.contiguous()) / positions for G_r, A_r in zip(G, A, strict=True)
     ]  # over (o, d)
-    return reorder(torch.block_diag(*groups), len(groups), G.shape[1], A.shape[1], with_weight, with_bias)
+    shape = len(groups), G.shape[1], A.shape[1]
+    return reorder(torch.block_diag(*groups), *shape, with_bias, transposed=isinstance(module, nn.ConvTranspose2d))
 
 
 def sum_tensors(tensors: list[Tensor]) -> Tensor:
@@ -220,12 +238,13 @@ def unit_jacobian(module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, wi
 def positions_of(
     module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, with_bias: bool
 ) -> list[tuple[Tensor, Tensor]]:
-    """Input (groups, d) and Jacobian (groups, o, c) at each position of a Linear or convolution, one by one."""
+    """Input (groups, d) and Jacobian (groups, o, c) at each position of a Linear or a convolution, one by one."""
     if isinstance(module, nn.Linear):
         pairs = list(zip(a.reshape(-1, 1, a.shape[-1]), g.reshape(len(g), -1, 1, g.shape[-1]).unbind(1), strict=True))
     else:
-        assert isinstance(module, nn.Conv1d | nn.Conv2d)
-        patches = [p.reshape(module.groups, -1) for p in conv_patches(module, a)]
+        assert isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d)
+        found = transposed_patches(module, a) if isinstance(module, nn.ConvTranspose2d) else conv_patches(module, a)
+        patches = [p.reshape(module.groups, -1) for p in found]
         pairs = list(zip(patches, g.flatten(2).reshape(len(g), module.groups, -1, len(patches)).unbind(3), strict=True))
     result = []
     for inputs, jacobians in pairs:  # (groups, d), (c, groups, o)
@@ -235,22 +254,28 @@ def positions_of(
     return result
 
 
-def reorder(block: Tensor, groups: int, outputs: int, inputs: int, with_weight: bool, with_bias: bool) -> Tensor:
-    """From the order (group, output, input with bias last) to that of the parameters: all weights, then all biases."""
+def reorder(block: Tensor, groups: int, outputs: int, inputs: int, with_bias: bool, transposed: bool = False) -> Tensor:
+    """From the order (group, output, input with bias last) to that of the parameters: all weights, then all biases.
+
+    A transposed convolution, here with a kernel of 3 x 2 entries, stores weights as (group, channel, output, entry).
+    """
     index = torch.arange(len(block)).reshape(groups, outputs, inputs)
     width = inputs - with_bias
-    order = torch.cat([index[..., :width].flatten(), index[..., width:].flatten()])
+    weights = index[..., :width]
+    if transposed:
+        weights = weights.reshape(groups, outputs, -1, 6).transpose(1, 2)
+    order = torch.cat([weights.flatten(), index[..., width:].flatten()])
     return block[order][:, order]
 
 
-def interleave(units: Tensor, with_weight: bool, with_bias: bool) -> Tensor:
+def interleave(units: Tensor, with_bias: bool) -> Tensor:
     """Blocks (units, d, d) of scale and shift as a matrix over all scales, then all shifts."""
-    return reorder(torch.block_diag(*units), 1, len(units), units.shape[1], with_weight, with_bias)
+    return reorder(torch.block_diag(*units), 1, len(units), units.shape[1], with_bias)
 
 
 def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
     """The same from products of different views alone, by a loop over all pairs of them."""
-    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d):
+    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d):
         return kron_layer(case, curvature, name, module)
     with_weight, with_bias = (p is not None and p.requires_grad for p in (module.weight, module.bias))
     A, G = [], []
@@ -271,7 +296,8 @@ def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module
         torch.kron(G_r.contiguous(), A_r.contiguous()) / positions
         for G_r, A_r in zip(sum_tensors(G) / pairs, sum_tensors(A) / pairs, strict=True)
     ]
-    return reorder(torch.block_diag(*groups), len(groups), G[0].shape[1], A[0].shape[1], with_weight, with_bias)
+    shape = len(groups), G[0].shape[1], A[0].shape[1]
+    return reorder(torch.block_diag(*groups), *shape, with_bias, transposed=isinstance(module, nn.ConvTranspose2d))
 
 
 def kron_curvature(case: Case, curvature: str = "ggn", unbiased: bool = False) -> Tensor:
@@ -305,16 +331,15 @@ def views_as_examples(case: Case) -> Case:
 def terms(
     case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn", weight: float = 1.0
 ) -> tuple[Tensor, ...]:
-    """The three terms of eq. aug_laplace_ggn, differentiable in every hyperparameter; examples count `weight` each."""
+    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each."""
     weights = trainable(case.net)
     theta = torch.cat([w.flatten() for w in weights.values()])
     delta = precision_vector(case, prior)
     f = torch.stack([average_output(case.net, views, weights) for views in case.views()])
     log_likelihood = weight * case.likelihood.log_prob(f, case.y).sum()
-    log_prior = torch.distributions.Normal(0.0, delta.rsqrt()).log_prob(theta).sum()
     H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
-    log_det = -0.5 * (torch.linalg.slogdet(H).logabsdet - len(theta) * log(2 * pi))
-    return log_likelihood, log_prior, log_det
+    occam_factor = -0.5 * (torch.linalg.slogdet(H).logabsdet - delta.log().sum())
+    return log_likelihood, -0.5 * (delta * theta**2).sum(), occam_factor
 
 
 def lost_to_noise(case: Case) -> Tensor:

@@ -105,7 +105,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
 def test_a_precision_per_weight_does_not_go_with_kron() -> None:
     case = make_case()
     with pytest.raises(lila.ArgumentError, match="does not keep the Kronecker structure"):
-        lila.Evidence(case.model, case.likelihood, case.prior("diagonal"), "kron")
+        lila.Evidence(case.model, case.likelihood, case.prior("diagonal"), structure="kron")
 
 
 def test_a_prior_of_another_network_is_refused() -> None:
@@ -152,7 +152,7 @@ def test_a_full_curvature_that_is_not_positive_definite_says_so() -> None:
     case = make_case("mlp", "gaussian")
     tiny = lila.GaussianPrior(case.net, "scalar", precision=1e-30)
     with pytest.raises(lila.NumericalError, match="not positive definite to rounding"):
-        lila.Evidence(case.model, case.likelihood, tiny, "full").estimate(case.data)
+        lila.Evidence(case.model, case.likelihood, tiny, structure="full").estimate(case.data)
 
 
 def test_eigenvalues_that_do_not_converge_in_float32_are_found_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from .augment import (
     register_parameterisation,
 )
 from .augment.noise import Draw
-from .curvature import Rule, Sharing, register_rule
+from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
@@ -28,13 +28,13 @@ from .laplace.posterior import Posterior
 from .laplace.running import RunningEvidence
 from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from .model.metrics import class_scores
 from .model.prior import GaussianPrior
 from .networks import make_model
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
 from .training.run import Run, load
-from .training.scores import class_scores
 from .training.settings import Settings
 
 __version__: str
@@ -80,6 +80,8 @@ __all__ = [
     "RunningEvidence",
     "Settings",
     "Sharing",
+    "Speedups",
+    "Structure",
     "Task",
     "TensorBoard",
     "augmentation_names",
@@ -93,6 +95,7 @@ __all__ = [
     "register_format",
     "register_parameterisation",
     "register_rule",
+    "register_structure",
     "resume",
     "scalars",
 ]

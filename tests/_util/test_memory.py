@@ -27,7 +27,9 @@ def peak(structure: str, examples: int, microbatch: int) -> int:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(144, 3))
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=4)
-    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), structure, microbatch=microbatch)
+    evidence = lila.Evidence(
+        model, lila.Categorical(), lila.GaussianPrior(net), structure=structure, microbatch=microbatch
+    )
     with Allocation() as allocation:
         evidence.gradient(Made(examples), evidence.estimate(Made(examples)))
     return allocation.peak
@@ -73,7 +75,7 @@ def test_a_full_matrix_that_does_not_fit_says_how_much_it_needs_and_changes_noth
 def test_the_memory_of_a_full_matrix_is_what_is_asked_for() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 3))
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=2)
-    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), "full", microbatch=2)
+    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), structure="full", microbatch=2)
     with Allocation() as allocation:
         evidence.gradient(Made(6), evidence.estimate(Made(6)))
     matrix = 4 * sum(p.numel() for p in net.parameters()) ** 2

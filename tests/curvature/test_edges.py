@@ -10,7 +10,7 @@ import oracles
 from cases import CHANNELS, OUTPUTS, SIDE, case_of
 from dense import curvature, dense
 from lila.curvature import Samples, find_layers, record
-from lila.curvature.autograd.edges import key
+from lila.curvature.autograd.graph import key
 from lila.model.fixup import Bias, Scale
 
 INPUTS = CHANNELS * SIDE**2

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from lila.curvature.autograd.lean import LeanOperations
+from lila.curvature.autograd.lean_operations import LeanOperations
 
 OPTIONS: list[dict[str, Any]] = [
     {},

@@ -11,7 +11,7 @@ import lila
 from cases import NETWORKS, make_case
 from lila.curvature import Samples, record
 from lila.curvature.autograd import recording
-from lila.curvature.autograd.linearity import linear_between_kinks
+from lila.curvature.autograd.constant_jacobian import linear_between_kinks
 
 WEIGHT = torch.randn(3, 3)
 
@@ -53,7 +53,7 @@ def test_what_comes_before_the_input_does_not_matter() -> None:
 def test_networks_are_told_apart(network: str) -> None:
     case = make_case(network)
     made = record(case.model, (), case.x, case.noise(), Samples.AVERAGED, differentiable=True)
-    assert made.linear is (network in ("linear", "rectified"))
+    assert made.constant_jacobian is (network in ("linear", "rectified"))
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet-8-8", "wrn-16-4"])
@@ -62,7 +62,7 @@ def test_the_networks_of_the_paper_are_linear_between_kinks(model: str) -> None:
     invariant = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=2)
     noise = invariant.draw(lila.Draw(), torch.arange(2), torch.float32)
     made = record(invariant, (), torch.rand(2, 3, 8, 8), noise, Samples.AVERAGED, differentiable=True)
-    assert made.linear
+    assert made.constant_jacobian
 
 
 @pytest.mark.parametrize("structure", ["kron", "diag", "full"])

@@ -1,6 +1,7 @@
 """What networks are taken, what a user's own rule needs, and what is refused, with the words a person reads."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from dense import curvature, dense
 from lila.curvature import Rule, Sharing, find_layers, register_rule
 from lila.curvature.rules import _RULES
 from lila.model.fixup import Bias, Scale
-from oracles import full_curvature
+from oracles import full_curvature, gradients
 
 
 def refusal(net: nn.Module) -> str:
@@ -435,6 +436,45 @@ def test_a_rule_that_is_not_linear_is_found_out(rule: Rule) -> None:
     assert case.evidence("kron").estimate(case.data, case.draw).value < 0
     register_rule(NormedGain, rule)
     assert re.search(r"rules of the layers \['0'\] are not linear.*belongs into `features`", refusal(net))
+
+
+TRANSPOSED = [
+    {},
+    {"stride": 2},
+    {"stride": 3, "output_padding": 2},
+    {"padding": 1},
+    {"padding": 2},  # more than the kernel of two pixels reaches, so that the image is cropped
+    {"dilation": (2, 1), "padding": 1},
+    {"stride": (2, 3), "padding": (1, 0), "output_padding": (1, 2), "dilation": (1, 2), "groups": 2},
+    {"bias": False},
+]
+
+
+@pytest.mark.parametrize("options", TRANSPOSED, ids=str)
+def test_the_rule_of_a_transposed_convolution_computes_its_output(options: dict[str, Any]) -> None:
+    """y[t, r, o] = sum_d W[r, o, d] a[t, r, d], and a block goes back to the weight and bias that it came from."""
+    module = nn.ConvTranspose2d(4, 6, (3, 2), **options).double()
+    (layer,) = find_layers(module)
+    x = torch.randn(2, 4, 5, 4, dtype=torch.float64)
+    block = layer.join(dict(module.named_parameters()))
+    found = torch.einsum("rod,vtrd->vtro", block, layer.inputs(x))
+    torch.testing.assert_close(found, layer.rule.outputs(module, module(x)))
+    torch.testing.assert_close(layer.split(block), dict(module.named_parameters()))
+
+
+@pytest.mark.parametrize("options", TRANSPOSED, ids=str)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_full_curvature_with_a_transposed_convolution(options: dict[str, Any], samples: int) -> None:
+    """Its value and its gradient in eta are those of automatic differentiation."""
+    torch.manual_seed(0)
+    up = nn.ConvTranspose2d(CHANNELS, 2, 3, **options)
+    net = nn.Sequential(nn.AvgPool2d(2, 1), nn.Tanh(), up, nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    case = case_of(nn.Sequential(net, nn.Linear(8, OUTPUTS)), n=2, samples=samples)
+    evidence = case.evidence("full")
+    torch.testing.assert_close(dense(curvature(case, "full")), full_curvature(case).detach())
+    found = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
+    for name, expected in gradients(case, evidence, "full").items():
+        torch.testing.assert_close(found[name], expected)
 
 
 def test_half_precision_is_refused() -> None:

@@ -57,7 +57,7 @@ class Suite:
         leaves, structure = with_leaves(made)
         value = torch.linalg.slogdet(dense(structure) + torch.diag(delta)).logabsdet
         expected = torch.autograd.grad(value, leaves)
-        cotangent = made.cotangent(prior.precisions()).parts().values()
+        cotangent = made.cotangent(prior.precisions()).factors().values()
         for found, gradient in zip(cotangent, expected, strict=True):
             # Factors are symmetric, so only the symmetric part of a gradient means anything.
             symmetric = gradient if self.structure == "diag" else (gradient + gradient.mT) / 2
@@ -71,10 +71,21 @@ class Suite:
         expected = torch.autograd.grad(torch.linalg.slogdet(H).logabsdet, parameters)
         torch.testing.assert_close(torch.autograd.grad(made.log_det(prior.precisions()), parameters), expected)
 
+    @pytest.mark.parametrize("network", ["mlp", "residual", "partly_frozen", "decoder"])
+    def test_ratio_of_determinants_and_its_gradient_are_those_of_slogdet(self, network: str) -> None:
+        case = make_case(network)
+        made, prior = curvature(case, self.structure), case.prior()
+        parameters, delta = list(prior.parameters()), oracles.precision_vector(case, prior)
+        identity = torch.eye(len(delta), dtype=torch.float64)
+        expected = torch.linalg.slogdet(identity + dense(made) / delta[:, None]).logabsdet
+        found = made.log_det_ratio(prior.precisions())
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(expected, parameters))
+
     def test_inner_product_is_bilinear_in_the_parts(self) -> None:
         case = make_case("cnn")
         one, two = curvature(case, self.structure), curvature(case, self.structure, "ef")
-        expected = sum(((a * b).sum() for a, b in zip(one.parts().values(), two.parts().values(), strict=True)))
+        expected = sum(((a * b).sum() for a, b in zip(one.factors().values(), two.factors().values(), strict=True)))
         torch.testing.assert_close(one.inner(two), torch.as_tensor(expected))
 
     def test_scaling_is_that_of_repeated_data(self) -> None:
@@ -125,13 +136,13 @@ class TestFull(Suite):
 
 def with_leaves(structure: Structure) -> tuple[list[Tensor], Structure]:
     """The same structure, its parts replaced by leaves of a graph."""
-    leaves = [part.clone().requires_grad_() for part in structure.parts().values()]
+    leaves = [part.clone().requires_grad_() for part in structure.factors().values()]
     if isinstance(structure, Kron):
         pairs = zip(structure.blocks, leaves[::2], leaves[1::2], strict=True)
         return leaves, Kron(tuple(type(b)(b.layer, A, G, b.positions) for b, A, G in pairs))
     if isinstance(structure, Full):
         return leaves, Full(structure.layers, leaves[0])
-    return leaves, type(structure)(structure.layers, tuple(leaves))  # type: ignore[attr-defined, call-arg]
+    return leaves, type(structure)(structure.layers, tuple(leaves))  # type: ignore[call-arg]
 
 
 def layer_blocks(case: Case) -> list[Tensor]:
@@ -186,7 +197,7 @@ def test_split_undoes_join(network: str) -> None:
 def test_a_pass_with_a_graph_has_the_same_values() -> None:
     case = make_case("cnn")
     evidence = case.evidence("kron")
-    pass_ = Pass(case.model, case.likelihood, find_layers(case.net), Kron, evidence.roots, case.draw)
+    pass_ = Pass(case.model, case.likelihood, find_layers(case.net), Kron, roots=evidence.roots, draw=case.draw)
     batch = next(Examples(case.data).batches(10))
     for plain, graph in zip(pass_.batch(batch, False), pass_.batch(batch, True), strict=True):
         if isinstance(plain, Tensor):
@@ -274,7 +285,7 @@ def test_moments_and_quadratic_forms_of_vectors_in_any_order_in_memory(order: tu
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("structure", ["kron", "diag", "full"])
-def test_along_is_the_inner_product_with_the_batchs_curvature(structure: str, network: str) -> None:
+def test_inner_with_batch_is_the_inner_product_with_the_batchs_curvature(structure: str, network: str) -> None:
     case = make_case(network)
     evidence = case.evidence(structure)
     batch = next(evidence.examples(case.data).batches(10))
@@ -282,4 +293,15 @@ def test_along_is_the_inner_product_with_the_batchs_curvature(structure: str, ne
     _, curvature = pass_.batch(batch, differentiable=False)
     cotangent = curvature.cotangent(evidence.prior.precisions())
     _, tape, columns = pass_.recorded(batch, differentiable=True)
-    torch.testing.assert_close(cotangent.along(tape, columns).detach(), cotangent.inner(curvature))
+    torch.testing.assert_close(cotangent.inner_with_batch(tape, columns).detach(), cotangent.inner(curvature))
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_a_ratio_of_determinants_next_to_one_keeps_its_digits(structure: str) -> None:
+    """Of a curvature that is tiny beside the precisions, the ratio is its trace divided by them."""
+    case = make_case("mlp")
+    made = curvature(case, structure)
+    tiny = made.with_tensors([t * 1e-10 if t.dim() else t for t in made.tensors()])  # positions stay as they are
+    prior = lila.GaussianPrior(case.net, "scalar", precision=2.0)
+    found = float(tiny.log_det_ratio(prior.precisions()).detach())
+    assert found == pytest.approx(float(dense(tiny).trace()) / 2.0, rel=1e-8, abs=0.0)

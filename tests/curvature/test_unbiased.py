@@ -12,7 +12,7 @@ import oracles
 from cases import LIKELIHOODS, NETWORKS, SIDE, Case, make_case
 from dense import dense
 from lila.augment.noise import NoiseName
-from lila.curvature import Kron, Sharing, Structure, UnbiasedKron
+from lila.curvature import CurvatureSum, Kron, Sharing, Structure, UnbiasedKron
 from lila.curvature.kron_block import KronBlock
 from lila.curvature.moments import Outer
 from lila.data.examples import Batch, Examples
@@ -148,7 +148,7 @@ def with_positive_factors(network: str, likelihood: str, **settings: Any) -> tup
             parameter.mul_(0.3)
     evidence = case.evidence("kron", unbiased=True, **settings)
     estimate = evidence.estimate(case.data, case.draw)
-    for part in estimate.curvature.parts().values():
+    for part in estimate.curvature.factors().values():
         values = torch.linalg.eigvalsh(part)
         assert values.min() > -1e-13 * values.max()  # some are 0, and stay so
     return case, evidence, estimate
@@ -174,7 +174,7 @@ def test_gradient_is_that_of_central_differences(network: str, likelihood: str, 
         torch.testing.assert_close(found[name], expected, rtol=1e-5, atol=1e-5)
 
 
-def pulled_along(case: Case, unbiased: bool, adding: bool) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
+def paired(case: Case, unbiased: bool, adding: bool) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
     """Of a batch: the inner product with a cotangent, its gradient in the hyperparameters, and the batch's sums."""
     evidence = case.evidence("kron", unbiased=unbiased)
     batch = next(Examples(case.data).batches(10))
@@ -182,21 +182,21 @@ def pulled_along(case: Case, unbiased: bool, adding: bool) -> tuple[Tensor, tupl
     cotangent = pass_.batch(batch, differentiable=False)[1].cotangent(evidence.prior.precisions())
     _, tape, columns = pass_.recorded(batch, differentiable=True)
     if adding:
-        total = evidence.no_curvature()
-        value = cotangent.along_and_add_(tape, columns, total)
+        sum_ = CurvatureSum(evidence.no_curvature())
+        value, total = sum_.add_and_pair(tape, columns, cotangent), sum_.structure()
     else:
         total = pass_.batch(batch, differentiable=False)[1]
-        value = cotangent.along(tape, columns)
+        value = cotangent.inner_with_batch(tape, columns)
         torch.testing.assert_close(value, cotangent.inner(total))
-    gradients = torch.autograd.grad(value, list(evidence.pulled().values()))
+    gradients = torch.autograd.grad(value, list(evidence.data_hyperparameters().values()))
     return value.detach(), gradients, total.tensors()
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("network", NETWORKS)
-def test_along_while_adding_is_along_and_adds_the_batch(network: str, unbiased: bool) -> None:
+def test_pairing_while_adding_is_the_inner_product_and_adds_the_batch(network: str, unbiased: bool) -> None:
     case = independent(network)
-    torch.testing.assert_close(pulled_along(case, unbiased, adding=True), pulled_along(case, unbiased, adding=False))
+    torch.testing.assert_close(paired(case, unbiased, adding=True), paired(case, unbiased, adding=False))
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
@@ -210,9 +210,9 @@ def test_a_network_that_is_linear_between_kinks_and_has_few_outputs(unbiased: bo
     pass_ = evidence.gradient_pass(case.draw)
     cotangent = pass_.batch(batch, differentiable=False)[1].cotangent(evidence.prior.precisions())
     _, tape, columns = pass_.recorded(batch, differentiable=True)
-    values = cotangent.along(tape, columns), cotangent.inner(pass_.batch(batch, differentiable=True)[1])
+    values = cotangent.inner_with_batch(tape, columns), cotangent.inner(pass_.batch(batch, differentiable=True)[1])
     torch.testing.assert_close(*values)
-    parameters = list(evidence.pulled().values())
+    parameters = list(evidence.data_hyperparameters().values())
     torch.testing.assert_close(*(torch.autograd.grad(value, parameters) for value in values))
 
 
@@ -225,7 +225,7 @@ def test_outer_products_have_a_weight_in_any_order_in_memory(order: tuple[int, .
     Outer(x, -0.3).add_to_(total)
     moment = torch.einsum("btri,btrj->rij", x, x)
     torch.testing.assert_close(total, P - 0.3 * moment)
-    torch.testing.assert_close(Outer(x, -0.3).along(P), -0.3 * (P * moment).sum())
+    torch.testing.assert_close(Outer(x, -0.3).inner(P), -0.3 * (P * moment).sum())
 
 
 @pytest.mark.parametrize("network", ["cnn", "shared", "residual"])
@@ -300,7 +300,7 @@ def test_running_averages_and_their_gradients(network: str) -> None:
     made.decompose(move_prior=False)
     assert made.cotangent is not None
     found = [made.add(batch, case.draw, 2) for batch in batches]
-    parameters = evidence.pulled()
+    parameters = evidence.data_hyperparameters()
     whole = pull_back(evidence.gradient_pass(case.draw), batches, made.cotangent, list(parameters.values()))
     for name, expected in zip(parameters, whole, strict=True):
         torch.testing.assert_close((found[0][name] + found[1][name]) / 2, expected)

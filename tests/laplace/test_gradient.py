@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -64,7 +66,7 @@ def test_gradient_does_not_depend_on_the_microbatch(structure: str) -> None:
 @pytest.mark.parametrize("structure", ["diag", "full"])
 def test_gradient_for_each_prior(structure: str, prior: str) -> None:
     case = make_case("cnn")
-    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure)
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure=structure)
     found = evidence.gradient(case.data, evidence.estimate(case.data, case.draw))
     expected = oracles.gradients(case, evidence, structure)
     for name in expected:
@@ -81,7 +83,7 @@ def test_gradients_of_all_subsets_average_to_the_whole(structure: str) -> None:
     for seed in range(30):
         draw = SubsetBySeed.of(case.draw, seed)
         chosen = int(draw.subset(3, 1))
-        changed = lila.Estimate(estimate.log_likelihood, estimate.log_prior, estimate.log_det, estimate.curvature, draw)
+        changed = replace(estimate, draw=draw)
         seen[chosen] = evidence.gradient(case.data, changed, subset=1)
     assert set(seen) == {0, 1, 2}
     for name in whole:

@@ -98,7 +98,7 @@ def test_bayesian_linear_regression_is_exact(structure: str) -> None:
         net.bias.copy_(mode[3])
     model = lila.InvariantModel(net, lila.Compose(), samples=1)
     likelihood, prior = lila.Gaussian(0.5).double(), lila.GaussianPrior(net, precision=2.0)
-    estimate = lila.Evidence(model, likelihood, prior, structure).estimate((x, y))
+    estimate = lila.Evidence(model, likelihood, prior, structure=structure).estimate((x, y))
     made = lila.Posterior(model, likelihood, prior, estimate.curvature)
     kernel, noise = phi @ phi.mT / 2.0, 0.25 * torch.eye(12, dtype=torch.float64)
     gain = torch.linalg.solve(kernel + noise, kernel).mT
@@ -118,7 +118,9 @@ def test_a_posterior_of_the_last_layer_is_over_that_layer_alone() -> None:
 
 
 class Own(lila.Categorical):
-    """A likelihood of the user's own."""
+    """A likelihood of the user's own, which defines no prediction."""
+
+    predict = lila.Likelihood.predict
 
 
 def test_what_has_no_predictive_or_no_variance_is_refused_with_words() -> None:

@@ -82,7 +82,7 @@ def test_gradients_of_batches_average_to_the_gradient_of_all(network: str, struc
     made.decompose(move_prior=False)
     evidence, cotangent = made.evidence, made.cotangent
     assert cotangent is not None
-    parameters = evidence.pulled()
+    parameters = evidence.data_hyperparameters()
     pass_ = evidence.gradient_pass(case.draw)
     whole = pull_back(pass_, batches(case), cotangent, list(parameters.values()))
     found = [made.add(batch, case.draw, 2) for batch in batches(case)]
@@ -110,7 +110,7 @@ def test_the_fixed_point_is_where_the_gradient_in_the_precisions_vanishes(
     network: str, structure: str, prior: str
 ) -> None:
     case = make_case(network)
-    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure)
+    evidence = lila.Evidence(case.model, case.likelihood, case.prior(prior), structure=structure)
     estimate = evidence.estimate(case.data, case.draw)
     weights = evidence.weights_of(estimate.curvature)
 
@@ -210,8 +210,9 @@ def test_a_value_that_is_not_finite_is_named() -> None:
     made = running(case)
     batch = next(batches(case))
     made.add(batch, case.draw, 2)
-    assert isinstance(made.total, Kron)
-    made.total.blocks[1].G.fill_(float("inf"))
+    total = made.total.structure()
+    assert isinstance(total, Kron)
+    total.blocks[1].G.fill_(float("inf"))
     with pytest.raises(lila.NumericalError, match="output factor G of layer '3' is not finite"):
         made.decompose(move_prior=False)
     with torch.no_grad():

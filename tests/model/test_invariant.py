@@ -68,8 +68,9 @@ def test_convolutions_see_images_channels_last_on_a_cpu(channels: int) -> None:
     seen: list[Tensor] = []
     net = nn.Sequential(nn.Conv2d(channels, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
     net[0].register_forward_hook(lambda module, args, output: seen.append(output))
-    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=3)
     x = torch.rand(2, channels, 8, 8)
+    model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=3).in_fast_layout(x)
+    seen.clear()
     outputs = model(x)
     assert seen[0].is_contiguous(memory_format=torch.channels_last)
     views = model.views(x, model.draw(lila.Draw(), torch.arange(2), x.dtype))

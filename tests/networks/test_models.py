@@ -205,7 +205,7 @@ def test_networks_of_other_arguments_are_described_with_them(make: Callable[[], 
 def test_evidence_and_its_gradient_run(name: str, structure: str) -> None:
     net = perturbed(make_model(name, (1, 6, 6), 2), 0.02)
     model = lila.InvariantModel(net, lila.Affine2d(["rotation", "x-scale"], init=0.3), samples=2).double()
-    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), structure)
+    evidence = lila.Evidence(model, lila.Categorical(), lila.GaussianPrior(net), structure=structure)
     x = torch.rand(2, 1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     data = x, torch.tensor([0, 1])
     estimate = evidence.estimate(data)
@@ -233,7 +233,7 @@ def test_gradient_of_the_evidence_is_that_of_central_differences(name: str, stru
     net = perturbed(make().double())
     model = lila.InvariantModel(net, lila.Affine2d(["rotation", "x-scale", "shear"], init=[0.3, 0.2, 0.1]), samples=2)
     prior = lila.GaussianPrior(net, "scalar", precision=0.7)
-    evidence = lila.Evidence(model.double(), lila.Categorical(), prior, structure)
+    evidence = lila.Evidence(model.double(), lila.Categorical(), prior, structure=structure)
     x = torch.rand(2, 1, side, side, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     data = x, torch.tensor([0, 1])
     draw = lila.Draw(3)

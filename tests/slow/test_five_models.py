@@ -65,7 +65,7 @@ def model(name: str) -> lila.Run:
 def full_evidence(run: lila.Run) -> float:
     """The evidence with the full Gauss-Newton matrix, whatever structure the run was trained with."""
     evidence = lila.Evidence(
-        run.model, run.likelihood, run.prior, "full", microbatch=200, average=run.settings.procedure.average
+        run.model, run.likelihood, run.prior, structure="full", microbatch=200, average=run.settings.procedure.average
     )
     return evidence.estimate(arcs(seed=SEED), lila.Draw(SEED, 10_000)).value
 

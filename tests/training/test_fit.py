@@ -305,7 +305,7 @@ def test_records_hold_everything_of_an_epoch() -> None:
         "hyper_steps", "seconds", "peak_bytes",
     }  # fmt: skip
     assert 0 <= record["accuracy"] <= 1
-    assert set(record["evidence"]) == {"value", "log_likelihood", "log_prior", "log_det"}
+    assert set(record["evidence"]) == {"value", "log_likelihood", "weight_penalty", "occam_factor"}
     assert set(record["precisions"]) == {"1", "3"}
     assert record["peak_bytes"] > 2**20
 

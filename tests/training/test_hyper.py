@@ -19,7 +19,7 @@ def optimiser(
 ) -> tuple[lila.HyperOptimiser, lila.GaussianPrior]:
     prior = lila.GaussianPrior(net)
     x, y = data()
-    evidence = lila.Evidence(model, LIKELIHOOD, prior, structure, gradient_probes=1, microbatch=5)
+    evidence = lila.Evidence(model, LIKELIHOOD, prior, structure=structure, gradient_probes=1, microbatch=5)
     settings: dict[str, Any] = {"batch_size": 8, "burn_in": 3, "every": 1, **changes}
     return lila.HyperOptimiser(evidence, 20, steps, (x[:2], y[:2]), **settings), prior
 

@@ -30,7 +30,7 @@ def test_a_terminal_gets_a_table() -> None:
     record = lila.EpochRecord(
         epoch=3,
         loss=0.5,
-        evidence=Terms(log_likelihood=-4.0, log_prior=-8.0, log_det=2.0),
+        evidence=Terms(log_likelihood=-4.0, weight_penalty=-8.0, occam_factor=2.0),
         readable_ranges={"rotation": "±87.4°"},
         seconds=Seconds(weights=1.0, hyper=2.0),
     )

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import lila
-from lila.training.scores import calibration_error, class_scores, evaluate
+from lila.model.metrics import calibration_error, class_scores
+from lila.training.scores import evaluate
 
 
 def test_class_scores_by_hand() -> None:

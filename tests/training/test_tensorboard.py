@@ -25,5 +25,5 @@ def test_every_number_of_every_record_is_there(tmp_path: Path) -> None:
     losses = events.Scalars("loss")
     assert [event.step for event in losses] == [1, 2, 3]
     torch.testing.assert_close([event.value for event in losses], [record.loss for record in run.history])
-    assert [event.step for event in events.Scalars("evidence/log_det")] == [2, 3]
+    assert [event.step for event in events.Scalars("evidence/occam_factor")] == [2, 3]
     assert "ranges/rotation" in events.Tags()["scalars"]

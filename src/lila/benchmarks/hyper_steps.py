@@ -55,7 +55,8 @@ def checked_passes(
     reference = evidence_of(workload, model, PassesName.EXACT, len(few[0]))
     _check_by_differences(workload, model, data)
     for kind in kinds:
-        evidence, sampled = evidence_of(workload, model, kind, len(data[0])), Settings(passes=kind).examples_per_estimate
+        evidence = evidence_of(workload, model, kind, len(data[0]))
+        sampled = Settings(passes=kind).examples_per_estimate
         gradient, exact = (_gradient(way, few, sampled(len(few[0]))) for way in (evidence, reference))
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
@@ -76,7 +77,6 @@ def evidence_of(workload: Workload, model: InvariantModel, passes: str, examples
         model,
         Categorical(),
         GaussianPrior(model.net),
-        "kron",
         curvature="ggn",
         probes=probes,
         gradient_probes=gradient_probes,

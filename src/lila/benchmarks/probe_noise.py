@@ -55,7 +55,7 @@ def gradients(
     for epoch in range(draws):
         estimate = evidence.estimate(data, lila.Draw(1, epoch), subset)
         found.append(evidence.gradient(data, estimate, subset)["augmentation.eta"])
-        log_dets.append(estimate.log_det)
+        log_dets.append(estimate.occam_factor)
     return torch.stack(found), torch.tensor(log_dets, dtype=torch.float64)
 
 

@@ -115,8 +115,6 @@ def _shared(evidence: Evidence, ranks: Ranks) -> Evidence:
         evidence.model,
         evidence.likelihood,
         evidence.prior,
-        "kron",
-        curvature="ggn",
         probes=evidence.roots.probes,
         gradient_probes=evidence.gradient_roots.probes,
         microbatch=evidence.microbatch,

@@ -79,8 +79,8 @@ def prepare(workload: Workload, examples: int) -> tuple[InvariantModel, tuple[Te
     with torch.no_grad():  # away from Fixup's zeros, where gradients vanish
         for parameter in net.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.02)
-    model = InvariantModel(net, Affine2d(init=_RANGE), workload.samples)
-    return model, (torch.rand(examples, *workload.shape), torch.randint(workload.classes, (examples,)))
+    x, y = torch.rand(examples, *workload.shape), torch.randint(workload.classes, (examples,))
+    return InvariantModel(net, Affine2d(init=_RANGE), workload.samples).in_fast_layout(x), (x, y)
 
 
 def first_examples(data: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:

@@ -47,14 +47,14 @@ def own_code(arguments: argparse.Namespace) -> "OwnCode":
 
 
 def add_settings(
-    parser: argparse._ArgumentGroup, settings: type, choices: dict[str, type[StrEnum]], leave_out: set[str]
+    parser: argparse._ArgumentGroup, settings: type, choices: dict[str, type[StrEnum] | list[str]], leave_out: set[str]
 ) -> None:
     """Add an option for each field of a dataclass; an option that is not given leaves no attribute in the result.
 
     Args:
         parser: gets the options.
         settings: the dataclass, whose docstring describes its fields.
-        choices: the enumerations of fields that are chosen by name.
+        choices: the names, or the enumeration of names, of each field that is chosen by name.
         leave_out: fields without an option.
     """
     described = attribute_texts(settings)
@@ -69,7 +69,7 @@ def add_settings(
             help=described[field.name].replace("%", "%%") + _default(field),
         )
         if field.name in choices:
-            made.choices = [option.value for option in choices[field.name]]
+            made.choices = [str(option) for option in choices[field.name]]
             made.metavar = None
 
 

@@ -24,7 +24,7 @@ from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
 from lila.cli.show import record
 from lila.cli.together import add_device_options, processes, restarted
-from lila.curvature import CurvatureKind, StructureName
+from lila.curvature import CurvatureKind, structure_names
 from lila.data.read import known_names
 from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
@@ -49,7 +49,7 @@ EXAMPLES = """examples:
 CHOICES: dict[str, Any] = {
     "method": MethodName,
     "optimiser": OptimiserName,
-    "structure": StructureName,
+    "structure": structure_names(),
     "curvature": CurvatureKind,
     "prior": PriorStructure,
     "passes": PassesName,

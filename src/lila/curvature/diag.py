@@ -1,6 +1,6 @@
 """Diagonal curvature of an invariant network: h = sum_n sum_k (J_hat' u_k)^2, J_hat being averaged over samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
+from lila.curvature.moments import Contribution, Value
 from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
 
@@ -30,26 +31,33 @@ class Diag(Structure):
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
         return cls(tuple(layers), tuple(like.new_zeros(layer.shape) for layer in layers))
 
-    def plus_(self, tape: Tape, columns: Columns) -> Self:
+    @classmethod
+    def contributions(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """H = sum_n sum_k (J_hat' u_k)^2."""
         inputs = tape.inputs()
         for column in columns.u.unbind(1):
-            for block, g, a in zip(self.blocks, tape.pull(column), inputs, strict=True):
-                block += jacobian(g, a).square().sum(0)
-        return self
+            for position, (g, a) in enumerate(zip(tape.pull(column), inputs, strict=True)):
+                yield Contribution(position, Value(jacobian(g, a).square().sum(0)))
 
-    def over(self) -> tuple[Layer, ...]:
-        return self.layers
+    def factors(self) -> Mapping[str, Tensor]:
+        return {
+            f"diagonal of layer {layer.name!r}": block for layer, block in zip(self.layers, self.blocks, strict=True)
+        }
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
         return type(self)(self.layers, tuple(tensors))
 
-    def _with_prior(self, precisions: Mapping[str, Tensor]) -> list[Tensor]:
-        return [block + layer.join(precisions) for layer, block in zip(self.layers, self.blocks, strict=True)]
-
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """log|H + diag(delta)| = sum log(h + delta)."""
         return torch.stack([block.double().log().sum() for block in self._with_prior(precisions)]).sum()
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """log|I + diag(delta)^-1 H| = sum log(1 + h / delta)."""
+        pairs = zip(self.layers, self.blocks, strict=True)
+        return torch.stack([(h.double() / layer.join(precisions).double()).log1p().sum() for layer, h in pairs]).sum()
+
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
+        """The gradient of log(h + delta) by h is 1 / (h + delta)."""
         with torch.no_grad():
             return type(self)(self.layers, tuple(block.reciprocal() for block in self._with_prior(precisions)))
 
@@ -61,10 +69,6 @@ class Diag(Structure):
         blocks = as_blocks(z, self.layers)
         return tuple(part * block.rsqrt() for part, block in zip(blocks, self._with_prior(precisions), strict=True))
 
-    def inner(self, other: Self) -> Tensor:
-        return torch.stack([(a * b).sum() for a, b in zip(self.blocks, other.blocks, strict=True)]).sum()
-
-    def parts(self) -> Mapping[str, Tensor]:
-        return {
-            f"diagonal of layer {layer.name!r}": block for layer, block in zip(self.layers, self.blocks, strict=True)
-        }
+    def _with_prior(self, precisions: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return h + delta per layer."""
+        return [block + layer.join(precisions) for layer, block in zip(self.layers, self.blocks, strict=True)]

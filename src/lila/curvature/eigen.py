@@ -1,16 +1,19 @@
-"""Eigendecomposition of factors, which are often of low rank and sometimes more than a solver can take."""
+"""Eigendecomposition of factors, which are often of low rank, and on which a solver sometimes fails."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+Eigen = tuple[Tensor, Tensor]
+"""Eigenvalues (r, i) and eigenvectors (r, i, i)."""
 
-def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices (r, i, i).
+
+def eigh(matrix: Tensor) -> Eigen:
+    """Return the eigenvalues, none below 0, and the eigenvectors of positive semi-definite matrices (r, i, i).
 
     A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. Inputs that are always
-    zero, such as units that never fire, leave rows of zeros, which are eigenvectors already: the rest is decomposed
-    without them, which is faster, and spares the solver what it is worst at.
+    zero, such as units that never fire, leave rows of zeros. Their unit vectors are eigenvectors already. The rest is
+    decomposed without them, which is faster and avoids the matrices on which solvers fail most often.
     """
     symmetric = (matrix + matrix.mT) / 2
     alive = symmetric.ne(0).any(0).any(0)
@@ -25,10 +28,10 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """What does not converge is tried in float64, then shifted by a multiple of the identity that rounding hides.
+def _decomposed(symmetric: Tensor) -> Eigen:
+    """Decompose matrices; if the solver fails, try in float64, then with a shift that is lost in rounding.
 
-    Some libraries do not say that they failed, but return NaN.
+    Some libraries do not report a failure but return NaN.
     """
     error: Exception | None = None
     for attempt in (_as_it_is, _in_double, _shifted):
@@ -42,16 +45,16 @@ def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
     raise error or torch.linalg.LinAlgError("the result is not finite")  # type: ignore[attr-defined]
 
 
-def _as_it_is(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+def _as_it_is(symmetric: Tensor) -> Eigen:
     values, vectors = torch.linalg.eigh(symmetric)
     return values, vectors
 
 
-def _in_double(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+def _in_double(symmetric: Tensor) -> Eigen:
     return _as_it_is(symmetric.double())
 
 
-def _shifted(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+def _shifted(symmetric: Tensor) -> Eigen:
     wide = symmetric.double()
     shift = wide.diagonal(dim1=1, dim2=2).sum(1)[:, None] * torch.finfo(torch.float64).eps
     values, vectors = _as_it_is(wide + torch.diag_embed(shift.expand(wide.shape[:2])))

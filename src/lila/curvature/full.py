@@ -1,6 +1,6 @@
-"""Full curvature of an invariant network: H = sum_n J_hat' Lambda_hat J_hat (eq. aug_ggn), for small networks."""
+"""Full curvature of a small invariant network: H = sum_n J_hat' Lambda_hat J_hat (Section 4.1, eq. 12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -10,11 +10,12 @@ from torch import Tensor
 from lila._util.memory import available_bytes, readable_bytes
 from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
+from lila.curvature.moments import Contribution, Outer
 from lila.curvature.roots import Columns
 from lila.curvature.structure import Structure, as_blocks, jacobian
 from lila.errors import MemoryBudgetError, NumericalError
 
-_MATRICES_HELD = 7  # at the most, as counted in the gradient: sum, factor, cotangent, a batch's part and its graph
+_MATRICES_HELD = 7  # at most, counted during the gradient: sum, Cholesky factor, cotangent, and temporary ones
 _SHARE = 0.8  # of the free memory; the rest is for the network's graph
 
 
@@ -42,39 +43,29 @@ class Full(Structure):
             )
         return cls(tuple(layers), like.new_zeros(weights, weights))
 
-    def plus_(self, tape: Tape, columns: Columns) -> Self:
+    @classmethod
+    def contributions(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """H = sum_n sum_k j j', where j = J_hat' u_k is over the weights of all layers."""
         inputs = tape.inputs()
         rows = []
         for column in columns.u.unbind(1):
             blocks = [jacobian(g, a).flatten(1) for g, a in zip(tape.pull(column), inputs, strict=True)]
             rows.append(torch.cat(blocks, dim=1))  # (b, P)
-        J = torch.cat(rows)  # (b k, P)
-        self.matrix.addmm_(J.mT, J)
-        return self
+        yield Contribution(0, Outer(torch.stack(rows, dim=1).unsqueeze(2)))  # (b, k, 1, P)
 
-    def over(self) -> tuple[Layer, ...]:
-        return self.layers
+    def factors(self) -> Mapping[str, Tensor]:
+        return {"full curvature": self.matrix}
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
         (matrix,) = tensors
         return type(self)(self.layers, matrix)
 
-    def _cholesky(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        delta = torch.cat([layer.join(precisions).flatten() for layer in self.layers])
-        factor, failed = torch.linalg.cholesky_ex(self.matrix + torch.diag(delta))
-        if failed:
-            raise NumericalError(
-                "The full curvature plus the prior precision is not positive definite to rounding: the smallest prior "
-                f"precision, {float(delta.detach().min()):.3g}, is lost beside curvatures of up to "
-                f"{float(self.matrix.detach().diagonal().max()):.3g}. Use float64, or a larger precision."
-            )
-        return factor
-
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """log|C C'| = 2 sum log diag(C), with C the Cholesky factor of H + diag(delta)."""
         return 2 * self._cholesky(precisions).diagonal().log().sum(dtype=torch.float64)
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
-        """The inverse of H + diag(delta)."""
+        """The gradient of log|H + diag(delta)| by H is its inverse."""
         with torch.no_grad():
             return type(self)(self.layers, torch.cholesky_inverse(self._cholesky(precisions)))
 
@@ -88,8 +79,14 @@ class Full(Structure):
         solved = torch.linalg.solve_triangular(self._cholesky(precisions), z, upper=False, left=False)
         return as_blocks(solved, self.layers)
 
-    def inner(self, other: Self) -> Tensor:
-        return (self.matrix * other.matrix).sum()
-
-    def parts(self) -> Mapping[str, Tensor]:
-        return {"full curvature": self.matrix}
+    def _cholesky(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return C with C C' = H + diag(delta)."""
+        delta = torch.cat([layer.join(precisions).flatten() for layer in self.layers])
+        factor, failed = torch.linalg.cholesky_ex(self.matrix + torch.diag(delta))
+        if failed:
+            raise NumericalError(
+                "The full curvature plus the prior precision is not positive definite to rounding: the smallest prior "
+                f"precision, {float(delta.detach().min()):.3g}, is lost beside curvatures of up to "
+                f"{float(self.matrix.detach().diagonal().max()):.3g}. Use float64, or a larger precision."
+            )
+        return factor

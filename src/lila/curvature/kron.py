@@ -1,17 +1,22 @@
-"""Kronecker-factored curvature of an invariant network (eq. kfac_aug and kfac_general; gradient as in jvp.tex).
+"""Kronecker-factored curvature of an invariant network (Section 4.2, eq. 15; its gradient as in Appendix E).
 
 Per layer and group r, with a and g averaged over samples,
 
     H = 1/M A kron G,    A = sum_n sum_t a a',    G = sum_n sum_t sum_k g_k g_k',
 
-where M = N T counts the positions. Layers with few weights per group instead sum over positions in the Jacobian j,
-which is exact: then A = N and G = sum_n sum_k j_k j_k', as if they had one position, one input and o d outputs.
+where M = N T counts the positions, and g_k = J' u_k is the k-th column u_k pulled back to the layer's output. Layers
+with few weights per group instead sum over positions in the Jacobian j = sum_t g a', which is exact: then A = M = N and
+G = sum_n sum_k j_k j_k', as if they had one position, one input and o d outputs.
 
-`lila.curvature.kron_block` has the algebra of a layer's two factors; here is what a batch adds to them.
+`lila.curvature.kron_block` has the algebra of a layer's two factors. This module has the sum over the layers and what a
+batch adds to each factor. Two speed-ups meet here, each from a module of its own: the head's G is known without pulling
+anything back (`linear_head`), and several columns are multiplied at a time (`column_chunks`). A third takes the place
+of `inner_with_batch` where the Jacobian is constant (`constant_jacobian`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar, Self
 
 import torch
@@ -19,40 +24,22 @@ from torch import Tensor
 
 from lila._util.memory import available_bytes, readable_bytes
 from lila._util.ranks import Ranks
+from lila.curvature.autograd.column_chunks import columns_at_once, joined
+from lila.curvature.autograd.constant_jacobian import inner_by_rows
 from lila.curvature.autograd.tape import Samples, Tape
-from lila.curvature.kron_block import Eigen, Factor, KronBlock
+from lila.curvature.kron_block import KronBlock
 from lila.curvature.layers import Layer
-from lila.curvature.moments import Known, Outer, bilinear
+from lila.curvature.moments import Contribution, Outer, Value
 from lila.curvature.roots import Columns
 from lila.curvature.rules import Sharing
-from lila.curvature.structure import Structure, as_blocks, jacobian
-from lila.errors import MemoryBudgetError
+from lila.curvature.shared_decomposition import decompose_together
+from lila.curvature.structure import Structure, as_blocks, jacobian, sum_of_inners
+from lila.errors import ArgumentError, MemoryBudgetError
+from lila.model.prior import PriorStructure
 
-_EIGEN_OPERATIONS = 20  # by the cube of the side, in operations of a product of matrices that take as long
-_COPIES = 8  # of the factors: sums, those of all examples, eigenvectors, cotangent, for a checkpoint, while decomposing
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What a batch adds to one of the factors.
-
-    Attributes:
-        position: of the layer.
-        factor: A or G.
-        moment: the sum of outer products that is added.
-    """
-
-    position: int
-    factor: Factor
-    moment: Outer | Known
-
-    def add_to_(self, total: "Kron") -> None:
-        """Add it to the factor, in place."""
-        self.moment.add_to_(total.blocks[self.position].of(self.factor))
-
-    def along(self, cotangent: "Kron") -> Tensor:
-        """Its inner product with the cotangent of the factor, differentiable."""
-        return self.moment.along(cotangent.blocks[self.position].of(self.factor))
+_EIGEN_OPERATIONS = 20  # of an eigendecomposition, per cube of the side
+_COPIES = 8  # of the factors: own sum, sum of all processes, eigenvectors, cotangent, checkpoint, while decomposing
+_A, _G, _M, _PER_LAYER = range(4)  # position of each tensor among those of a layer, and their number
 
 
 @dataclass(frozen=True)
@@ -65,164 +52,98 @@ class Kron(Structure):
 
     samples: ClassVar[Samples] = Samples.AVERAGED
     blocks: tuple[KronBlock, ...]
+    layers: tuple[Layer, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(block.layer for block in self.blocks))
 
     @classmethod
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
-        shapes = {layer.name: _factor_sizes(layer) for layer in layers}
-        entries = {name: groups * (inputs**2 + outputs**2) for name, (groups, outputs, inputs) in shapes.items()}
-        needed, available = _COPIES * sum(entries.values()) * like.element_size(), available_bytes(like.device)
-        if needed > available:
-            largest = max(entries, key=lambda name: entries[name])
-            raise MemoryBudgetError(
-                f"The Kronecker factors need about {readable_bytes(needed)}, most of it for layer {largest!r} with "
-                f"{shapes[largest][2]:,} inputs and {shapes[largest][1]:,} outputs, but only "
-                f"{readable_bytes(available)} are free. Use smaller images, a network that pools before its linear "
-                "layers, or structure='diag'."
-            )
+        _check_memory(layers, like)
         blocks = []
         for layer in layers:
-            groups, outputs, inputs = shapes[layer.name]
+            groups, outputs, inputs = _factor_sizes(layer)
             A, G = like.new_zeros(groups, inputs, inputs), like.new_zeros(groups, outputs, outputs)
             blocks.append(KronBlock(layer, A, G, like.new_zeros((), dtype=torch.float64)))
         return cls(tuple(blocks))
 
-    def plus_(self, tape: Tape, columns: Columns) -> Self:
-        self._count_(tape)
-        for contribution in self._contributions(tape, columns):
-            contribution.add_to_(self)
-        return type(self)(tuple(replace(block, known=None) for block in self.blocks))
-
-    def along(self, tape: Tape, columns: Columns) -> Tensor:
-        """By quadratic forms, <P, sum x x'> = sum x' P x, whose gradient 2 P x comes with the value."""
-        if not _rows_are_cheaper(tape, columns):
-            return torch.stack([part.along(self) for part in self._contributions(tape, columns)]).sum()
-        at_hand = [*self._of_inputs(tape), *_of_head(tape, columns)]
-        return torch.stack([*(part.along(self) for part in at_hand), *self._along_rows(tape, columns)]).sum()
-
-    def along_and_add_(self, tape: Tape, columns: Columns, total: Self) -> Tensor:
-        """Each vector is pulled back once, for its quadratic form and for its second moment."""
-        total._count_(tape)
-        products = []
-        for contribution in self._contributions(tape, columns):
-            with torch.no_grad():
-                contribution.add_to_(total)
-            products.append(contribution.along(self))
-        return torch.stack(products).sum()
+    @classmethod
+    def contributions(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """A = sum_n sum_t a a', M = N T and G = sum_n sum_t sum_k g_k g_k'."""
+        yield from cls._of_inputs(tape)
+        yield from cls._of_head(tape, columns)
+        body, inputs = _body(tape), tape.inputs()
+        if body:
+            of_columns = (cls._of_column(tape, inputs, tape.pull(u, body)) for u in columns.u.unbind(1))
+            yield from joined(of_columns, columns_at_once(tape))
 
     @classmethod
-    def _input_moment(cls, tape: Tape, position: int, a: Tensor) -> Sequence[Outer]:
-        """What the inputs a (b, t, r, d) of the layer at a position add to A; a 1 per example where G does the rest."""
+    def _of_inputs(cls, tape: Tape) -> Iterator[Contribution]:
+        """A = sum_n sum_t a a' and M = N T of each layer."""
+        for position, a in enumerate(tape.inputs()):
+            yield Contribution(_PER_LAYER * position + _M, Value(_count_positions(tape, position)))
+            for moment in cls._input_moments(tape, position, a):
+                yield Contribution(_PER_LAYER * position + _A, moment)
+
+    @classmethod
+    def _of_head(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """G = sum_n sum_k u_k u_k' of the head, if there is one: its gradients are the columns themselves."""
+        if tape.head is not None:
+            yield Contribution(_PER_LAYER * tape.head + _G, Value(columns.moment()))
+
+    @classmethod
+    def _of_column(cls, tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Contribution]:
+        """Return sum_n sum_t g g' of one column, for each layer but the head, whose gradients are not given."""
+        return [
+            Contribution(_PER_LAYER * position + _G, moment)
+            for position, g in zip(_body(tape), gradients, strict=True)
+            for moment in cls._output_moments(tape, position, inputs[position], g)
+        ]
+
+    @classmethod
+    def _input_moments(cls, tape: Tape, position: int, a: Tensor) -> Sequence[Outer]:
+        """Return sum_n sum_t a a' of a layer's inputs a (b, t, r, d); or N, if G holds sums over positions."""
         layer = tape.layers[position]
         return [Outer(a.new_ones(len(a), 1, layer.shape[0], 1) if is_reduced(layer) else a)]
 
     @classmethod
-    def _output_moment(cls, tape: Tape, position: int, a: Tensor, g: Tensor) -> Sequence[Outer]:
-        """What a column's g (b, t, r, o) add to G; the Jacobian does if it is summed over positions."""
+    def _output_moments(cls, tape: Tape, position: int, a: Tensor, g: Tensor) -> Sequence[Outer]:
+        """Return sum_n sum_t g g' of a column's gradients g (b, t, r, o), or sum_n j j' of its Jacobian j."""
         return [Outer(jacobian(g, a).flatten(2).unsqueeze(1) if is_reduced(tape.layers[position]) else g)]
 
-    def _count_(self, tape: Tape) -> None:
-        """Add the positions of a batch to M, in place. Samples that the tape keeps as positions are not counted."""
-        batch = len(tape.outputs)
-        samples = tape.views // batch if tape.samples is Samples.POSITIONS else 1
-        for block, uses in zip(self.blocks, tape.uses, strict=True):
-            positions = 1 if is_reduced(block.layer) else sum(a.shape[1] for a in uses) // samples
-            block.positions.add_(batch * positions)
+    def inner_with_batch(self, tape: Tape, columns: Columns) -> Tensor:
+        if not _rows_are_cheaper(tape, columns):
+            return super().inner_with_batch(tape, columns)
+        cotangents, inputs, body = self.tensors(), tape.inputs(), _body(tape)
 
-    def _contributions(self, tape: Tape, columns: Columns) -> Iterator[Contribution]:
-        """What a batch adds to the factors of all layers, part by part."""
-        yield from self._of_inputs(tape)
-        yield from _of_head(tape, columns)
-        yield from self._of_columns(tape, columns)
+        def of_direction(direction: Tensor) -> list[Contribution]:
+            rows = tape.gradients(direction.expand_as(tape.outputs), body, create_graph=False)
+            return self._of_column(tape, inputs, rows)
 
-    def _of_inputs(self, tape: Tape) -> Iterator[Contribution]:
-        """sum_t a a', for A of each layer."""
-        for position, a in enumerate(tape.inputs()):
-            for outer in self._input_moment(tape, position, a):
-                yield Contribution(position, Factor.A, outer)
+        at_hand = sum_of_inners(chain(self._of_inputs(tape), self._of_head(tape, columns)), cotangents)
+        return sum((part.double() for part in inner_by_rows(cotangents, columns, of_direction)), start=at_hand)
 
-    def _of_columns(self, tape: Tape, columns: Columns) -> Iterator[Contribution]:
-        """sum_t sum_k g_k g_k', for G of each layer but the head.
-
-        A few columns are taken at a time: one large product is faster than many small ones.
-        """
-        inputs, body = tape.inputs(), tape.body()
-        if not body.layers:
-            return
-        for chunk in columns.u.split(_at_once(tape), dim=1):
-            by_column = [list(self._of_column(tape, inputs, body.pull(column))) for column in chunk.unbind(1)]
-            for parts in zip(*by_column, strict=True):
-                position, outer = parts[0]
-                if len(parts) > 1:
-                    outer = replace(outer, x=torch.cat([outer.x for _, outer in parts], dim=1))  # (b, k t, r, o)
-                yield Contribution(position, Factor.G, outer)
-
-    def _of_column(
-        self, tape: Tape, inputs: Sequence[Tensor], gradients: Sequence[Tensor]
-    ) -> Iterator[tuple[int, Outer]]:
-        """sum_t g g' of a single column, with the position of the layer; gradients are those of all but the head."""
-        body = [position for position in range(len(tape.layers)) if position != tape.head]
-        for position, g in zip(body, gradients, strict=True):
-            for outer in self._output_moment(tape, position, inputs[position], g):
-                yield position, outer
-
-    def _along_rows(self, tape: Tape, columns: Columns) -> Iterator[Tensor]:
-        """The terms of sum_k g_k' P g_k, over all layers but the head, if J is constant.
-
-        With g_k = J' u_k it is <J P J', sum_k u_k u_k'>, and only the second factor depends on the outputs: a row of J
-        then costs less than a pull for each column and a push for its gradient.
-        """
-        inputs, body, D = tape.inputs(), tape.body(), columns.directions()
-        rows = [
-            list(self._of_column(tape, inputs, body.gradients(d.expand_as(tape.outputs), create_graph=False)))
-            for d in D.mT
-        ]
-        u = columns.u @ D  # (b, k, d)
-        hessians = u.mT @ u  # (b, d, d), in the directions
-        for parts in zip(*rows, strict=True):
-            position, outer = parts[0]
-            x = torch.stack([outer.x for _, outer in parts], dim=1)  # (b, d, t, r, o)
-            yield outer.weight * (bilinear(x, self.blocks[position].G) * hessians).sum()
-
-    def over(self) -> tuple[Layer, ...]:
-        return tuple(block.layer for block in self.blocks)
+    def factors(self) -> Mapping[str, Tensor]:
+        named = {}
+        for block in self.blocks:
+            named[f"input factor A of layer {block.layer.name!r}"] = block.A
+            named[f"output factor G of layer {block.layer.name!r}"] = block.G
+        return named
 
     def tensors(self) -> list[Tensor]:
         return [tensor for block in self.blocks for tensor in (block.A, block.G, block.positions)]
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
-        factors = zip(tensors[::3], tensors[1::3], tensors[2::3], strict=True)
-        return type(self)(
-            tuple(KronBlock(block.layer, *of_layer) for block, of_layer in zip(self.blocks, factors, strict=True))
-        )
-
-    def decomposition_cost(self, examples: int) -> float:
-        """A decomposition takes about 20 n^3 operations, a layer two for each weight and position."""
-        sides = [(factor.shape[0], factor.shape[-1]) for block in self.blocks for factor in (block.A, block.G)]
-        forward = sum(2 * block.layer.size * float(block.positions) / examples for block in self.blocks)
-        return _EIGEN_OPERATIONS * sum(groups * side**3 for groups, side in sides) / max(forward, 1.0)
-
-    def decomposed(self, ranks: Ranks) -> Self:
-        """Each factor by one process, the costly ones (side cubed) first to whoever has least to do."""
-        if ranks.count == 1:
-            return self
-        factors = [(block, factor) for block in self.blocks for factor in block.factors]
-        owners = _shared_out([factor.shape[0] * factor.shape[1] ** 3 for _, factor in factors], ranks.count)
-        eigen: list[Eigen] = []
-        with ranks.together(factors[0][1].device):
-            for (block, factor), owner in zip(factors, owners, strict=True):
-                mine = owner == ranks.rank
-                eigen.append(
-                    block.decompose(factor) if mine else (torch.empty_like(factor[:, 0]), torch.empty_like(factor))
-                )
-        for rank in range(ranks.count):
-            theirs = [pair for pair, owner in zip(eigen, owners, strict=True) if owner == rank]
-            ranks.send_([tensor for pair in theirs for tensor in pair], source=rank)
-        pairs = zip(eigen[::2], eigen[1::2], strict=True)
-        return type(self)(tuple(replace(b, known=pair) for b, pair in zip(self.blocks, pairs, strict=True)))
+        of_layers = zip(tensors[_A::_PER_LAYER], tensors[_G::_PER_LAYER], tensors[_M::_PER_LAYER], strict=True)
+        return type(self)(tuple(KronBlock(layer, *own) for layer, own in zip(self.layers, of_layers, strict=True)))
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Sum over layers and eigenvalues of log(lambda_i mu_j + delta) (eq. kfac_logdet_eig)."""
+        """Return the sum over layers and eigenvalues of log(lambda_i mu_j + delta) (Appendix E)."""
         return torch.stack([block.log_det(precisions) for block in self.blocks]).sum()
+
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return the sum over layers and eigenvalues of log(1 + lambda_i mu_j / delta)."""
+        return torch.stack([block.log_det_ratio(precisions) for block in self.blocks]).sum()
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         with torch.no_grad():
@@ -239,61 +160,77 @@ class Kron(Structure):
 
     def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         drawn = []
-        for block, part in zip(self.blocks, as_blocks(z, self.over()), strict=True):
+        for block, part in zip(self.blocks, as_blocks(z, self.layers), strict=True):
             (_, V), (_, U) = block.eigen
             scale = block.eigenvalues(precisions).rsqrt().mT
             drawn.append((U @ (block.as_matrices(part) * scale) @ V.mT).reshape(part.shape))
         return tuple(drawn)
 
-    def inner(self, other: Self) -> Tensor:
-        products = [
-            (one.A * two.A).sum() + (one.G * two.G).sum() for one, two in zip(self.blocks, other.blocks, strict=True)
-        ]
-        return torch.stack(products).sum()
+    @classmethod
+    def check_prior(cls, prior: PriorStructure) -> None:
+        if prior is PriorStructure.DIAGONAL:
+            raise ArgumentError(
+                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
+                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
+            )
 
-    def parts(self) -> Mapping[str, Tensor]:
-        named = {}
-        for block in self.blocks:
-            named[f"input factor A of layer {block.layer.name!r}"] = block.A
-            named[f"output factor G of layer {block.layer.name!r}"] = block.G
-        return named
+    def decomposition_cost(self, examples: int) -> float:
+        """A decomposition takes about 20 n^3 operations, a forward pass two for each weight and position."""
+        sides = [(factor.shape[0], factor.shape[-1]) for block in self.blocks for factor in (block.A, block.G)]
+        forward = sum(2 * block.layer.size * float(block.positions) / examples for block in self.blocks)
+        return _EIGEN_OPERATIONS * sum(groups * side**3 for groups, side in sides) / max(forward, 1.0)
+
+    def decomposed(self, ranks: Ranks) -> Self:
+        """Return the same factors with their eigenvalues and eigenvectors, each computed by one process."""
+        if ranks.count == 1:
+            return self  # the factors are decomposed when somebody asks for it
+        factors = [factor for block in self.blocks for factor in block.normalised]
+        eigen = decompose_together(factors, [block.decompose for block in self.blocks for _ in range(2)], ranks)
+        pairs = zip(eigen[::2], eigen[1::2], strict=True)
+        return type(self)(tuple(replace(b, known=pair) for b, pair in zip(self.blocks, pairs, strict=True)))
+
+
+def is_reduced(layer: Layer) -> bool:
+    """Return whether the sum over positions is done in the Jacobian."""
+    return layer.rule.sharing is Sharing.REDUCE
 
 
 def _factor_sizes(layer: Layer) -> tuple[int, int, int]:
-    """Groups, and the sides of G and A."""
+    """Return the number of groups, and the sides of G and A."""
     groups, outputs, inputs = layer.shape
     return (groups, outputs * inputs, 1) if is_reduced(layer) else (groups, outputs, inputs)
 
 
-def _shared_out(costs: Sequence[float], count: int) -> list[int]:
-    """Who does what: each piece of work, in order of falling cost, goes to whoever has least to do so far."""
-    loads, owners = [0.0] * count, [0] * len(costs)
-    for i in sorted(range(len(costs)), key=lambda i: -costs[i]):
-        owners[i] = loads.index(min(loads))
-        loads[owners[i]] += costs[i]
-    return owners
+def _count_positions(tape: Tape, position: int) -> int:
+    """Return the positions that a batch adds to M of a layer; samples that the tape keeps as positions do not count."""
+    batch = len(tape.outputs)
+    if is_reduced(tape.layers[position]):
+        return batch
+    samples = tape.views // batch if tape.samples is Samples.POSITIONS else 1
+    return batch * (sum(a.shape[1] for a in tape.uses[position]) // samples)
 
 
-def is_reduced(layer: Layer) -> bool:
-    """Whether the sum over positions is done in the Jacobian."""
-    return layer.rule.sharing is Sharing.REDUCE
-
-
-def _of_head(tape: Tape, columns: Columns) -> Iterator[Contribution]:
-    """sum_k g_k g_k' of the head, if there is one: its g are the columns."""
-    if tape.head is not None:
-        yield Contribution(tape.head, Factor.G, Known(columns.moment()))
-
-
-def _at_once(tape: Tape) -> int:
-    """Columns at a time: as many averaged gradients as there are samples take about the memory of the activations.
-
-    One does, if they are not averaged.
-    """
-    return max(tape.views // len(tape.outputs), 1) if tape.samples is Samples.AVERAGED else 1
+def _body(tape: Tape) -> list[int]:
+    """Return the positions of all layers but the head: those to which columns must be pulled back."""
+    return [position for position in range(len(tape.layers)) if position != tape.head]
 
 
 def _rows_are_cheaper(tape: Tape, columns: Columns) -> bool:
-    """Whether J is constant, and has few enough rows."""
+    """Return whether J is constant and has so few rows that computing them costs less than pulling the columns."""
     count, outputs = columns.u.shape[1:]
-    return tape.linear and outputs <= 2 * min(count, _at_once(tape))
+    return tape.constant_jacobian and outputs <= 2 * min(count, columns_at_once(tape))
+
+
+def _check_memory(layers: Sequence[Layer], like: Tensor) -> None:
+    """Raise MemoryBudgetError if the factors would not fit into memory."""
+    shapes = {layer.name: _factor_sizes(layer) for layer in layers}
+    entries = {name: groups * (inputs**2 + outputs**2) for name, (groups, outputs, inputs) in shapes.items()}
+    needed, available = _COPIES * sum(entries.values()) * like.element_size(), available_bytes(like.device)
+    if needed > available:
+        largest = max(entries, key=lambda name: entries[name])
+        raise MemoryBudgetError(
+            f"The Kronecker factors need about {readable_bytes(needed)}, most of it for layer {largest!r} with "
+            f"{shapes[largest][2]:,} inputs and {shapes[largest][1]:,} outputs, but only "
+            f"{readable_bytes(available)} are free. Use smaller images, a network that pools before its linear "
+            "layers, or structure='diag'."
+        )

@@ -1,7 +1,7 @@
 """The two factors of a layer whose curvature is a Kronecker product, and what follows from their eigenvalues.
 
-With eigenvalues lambda of A / M and mu of G, H + delta I has eigenvalues lambda_i mu_j + delta (eq. kfac_logdet_eig).
-The gradients of its log-determinant are (jvp.tex)
+With eigenvalues lambda of A / M and mu of G, H + delta I has eigenvalues lambda_i mu_j + delta (Appendix E). The
+gradients of its log-determinant are
 
     by A    P_A = V diag(c) V' / M,    c_i = sum_j mu_j / (lambda_i mu_j + delta),
     by G    P_G = U diag(e) U',        e_j = sum_i lambda_i / (lambda_i mu_j + delta).
@@ -9,9 +9,8 @@ The gradients of its log-determinant are (jvp.tex)
 Indices: r groups, i and j the eigenvalues of the two factors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -19,21 +18,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lila.curvature.eigen import eigh
+from lila.curvature.eigen import Eigen, eigh
 from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
-Eigen = tuple[Tensor, Tensor]
-"""Eigenvalues (r, d) and eigenvectors (r, d, d)."""
-
-_AT_ONCE = 2**20  # eigenvalues whose logarithms are taken at a time
-
-
-class Factor(Enum):
-    """The two factors of a layer."""
-
-    A = "A"
-    G = "G"
+_AT_ONCE = 2**20  # products of eigenvalues in memory at a time
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,7 @@ class KronBlock:
         A: sum over positions of a a', shape (r, d, d).
         G: sum over positions and columns of g g', shape (r, o, o).
         positions: M, the number of positions summed over, a scalar in float64.
-        known: eigenvalues and eigenvectors of A / M and of G, if somebody has computed them already.
+        known: eigenvalues and eigenvectors of A / M and of G, if they were computed elsewhere.
     """
 
     layer: Layer
@@ -56,21 +45,17 @@ class KronBlock:
 
     @cached_property
     def eigen(self) -> tuple[Eigen, Eigen]:
-        """Eigenvalues and eigenvectors of A / M and of G."""
-        A, G = self.factors
+        """The eigenvalues and eigenvectors of A / M and of G."""
+        A, G = self.normalised
         return self.known or (self.decompose(A), self.decompose(G))
 
     @property
-    def factors(self) -> tuple[Tensor, Tensor]:
+    def normalised(self) -> tuple[Tensor, Tensor]:
         """A / M and G, whose Kronecker product is the curvature."""
         return self.A / self.positions.clamp(min=1), self.G
 
-    def of(self, factor: Factor) -> Tensor:
-        """A or G."""
-        return self.A if factor is Factor.A else self.G
-
     def decompose(self, factor: Tensor) -> Eigen:
-        """Eigenvalues and eigenvectors of a factor."""
+        """Return the eigenvalues and eigenvectors of a factor; an error names the layer."""
         try:
             return eigh(factor)
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
@@ -80,22 +65,28 @@ class KronBlock:
             ) from error
 
     def eigenvalues(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has a single precision delta."""
+        """Return the eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has one precision."""
         (lam, _), (mu, _) = self.eigen
         return lam[:, :, None] * mu[:, None, :] + precisions[self.layer.parameter_names[0]]
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Sum of the logarithms of `eigenvalues`, in float64 whatever the type of the factors."""
+        """Return the sum of the logarithms of `eigenvalues`, in float64 whatever the type of the factors."""
         (lam, _), (mu, _) = self.eigen
         value: Tensor = _LogDet.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
         return value
 
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return log|I + H / delta|, the sum of log(1 + lambda_i mu_j / delta), in float64."""
+        (lam, _), (mu, _) = self.eigen
+        value: Tensor = _LogDetRatio.apply(lam, mu, precisions[self.layer.parameter_names[0]])  # type: ignore[no-untyped-call]
+        return value
+
     def as_matrices(self, rows: Tensor) -> Tensor:
-        """Rows (n, r, o, d) over the layer's weights as matrices whose rows G acts on and whose columns A acts on."""
+        """Reshape rows (n, r, o, d) over the weights to matrices, a row per entry of G and a column per entry of A."""
         return rows.reshape(*rows.shape[:2], self.G.shape[-1], self.A.shape[-1])
 
     def cotangent(self, precisions: Mapping[str, Tensor]) -> "KronBlock":
-        """P_A and P_G."""
+        """Return P_A and P_G."""
         (lam, V), (mu, U) = self.eigen
         inverse = self.eigenvalues(precisions).reciprocal()  # (r, i, j)
         c = torch.einsum("rj,rij->ri", mu, inverse)
@@ -105,21 +96,48 @@ class KronBlock:
         return KronBlock(self.layer, P_A, P_G, torch.zeros_like(self.positions))
 
 
+def _few_at_a_time(lam: Tensor, mu: Tensor) -> Iterator[Tensor]:
+    """Yield all products lambda_i mu_j in float64, (r, i, j) for a few i at a time: there are as many as weights."""
+    for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
+        yield few[:, :, None] * mu.double()[:, None, :]
+
+
 class _LogDet(torch.autograd.Function):
     """sum_ij log(lambda_i mu_j + delta) and its derivative in delta, sum_ij 1 / (lambda_i mu_j + delta).
 
-    Both are summed in float64 over a few i at a time: there are as many terms as weights, and the number of weights
-    that the data determine is a small difference of large sums.
+    Both are summed in float64: the number of weights that the data determine is a small difference of two large sums.
     """
 
     @staticmethod
     def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
         value, slope = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
-        for few in lam.double().split(max(_AT_ONCE // max(mu.numel(), 1), 1), dim=1):
-            eigenvalues = few[:, :, None] * mu.double()[:, None, :] + delta.double()
+        for products in _few_at_a_time(lam, mu):
+            eigenvalues = products.add_(delta.double())
             value += eigenvalues.log().sum()
             slope += eigenvalues.reciprocal_().sum()
         ctx.slope, ctx.dtype = slope, delta.dtype
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, (gradient * ctx.slope).to(ctx.dtype)
+
+
+class _LogDetRatio(torch.autograd.Function):
+    """sum_ij log(1 + x_ij) with x_ij = lambda_i mu_j / delta, and its derivative in delta, -1/delta sum_ij x / (1 + x).
+
+    Neither subtracts large sums, so directions in which the data say little lose no digits.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:
+        value, determined = (torch.zeros((), dtype=torch.float64, device=lam.device) for _ in range(2))
+        for products in _few_at_a_time(lam, mu):
+            x = products.div_(delta.double())
+            value += x.log1p().sum()
+            determined += (x / (1 + x)).sum()
+        ctx.slope, ctx.dtype = -determined / delta.double(), delta.dtype
         return value
 
     @staticmethod

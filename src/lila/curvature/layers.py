@@ -24,9 +24,9 @@ class Layer:
     Attributes:
         name: its name in the network.
         module: the module.
-        rule: how it acts.
-        weight: full name of the multiplying weight, None if it is missing or frozen.
-        bias: full name of the bias, None if it is missing or frozen.
+        rule: the rule of its type.
+        weight: the full name of the multiplying weight, None if it is missing or frozen.
+        bias: the full name of the bias, None if it is missing or frozen.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Layer:
 
     @classmethod
     def of(cls, name: str, module: nn.Module, rule: Rule) -> "Layer":
-        """The layer made of a module's parameters that are trainable now."""
+        """Return the layer made of those parameters of a module that are trainable now."""
 
         def trainable(own: str | None) -> str | None:
             parameter = getattr(module, own, None) if own else None
@@ -64,7 +64,7 @@ class Layer:
         return prod(self.shape)
 
     def inputs(self, x: Tensor) -> Tensor:
-        """The inputs a of the block, shape (v, t, r, d), from the rule's features."""
+        """Return the inputs a of the block, shape (v, t, r, d), from the rule's features."""
         a = self.rule.inputs(self.module, x)
         if self.weight is None:
             a = a[..., :0]
@@ -73,25 +73,36 @@ class Layer:
         return a
 
     def join(self, values: Mapping[str, Tensor]) -> Tensor:
-        """A value per weight, by parameter name and in the parameter's shape or a scalar, as a block (r, o, d)."""
+        """Arrange one value per weight as a block (r, o, d).
+
+        Args:
+            values: tensors by parameter name, each in the parameter's shape or a scalar that holds for all entries.
+        """
         groups, outputs, inputs = self.rule.shape(self.module)
         parts = []
-        for name, width in ((self.weight, inputs), (self.bias, 1)):
-            if name is not None:
-                value = values[name]
-                shape = (groups, outputs, width)
-                parts.append(value.reshape(shape) if value.dim() else value.expand(shape))
+        if self.weight is not None:
+            value = values[self.weight]
+            block = value.expand(groups, outputs, inputs) if not value.dim() else self.rule.to_block(self.module, value)
+            parts.append(block)
+        if self.bias is not None:
+            value = values[self.bias]
+            shape = (groups, outputs, 1)
+            parts.append(value.reshape(shape) if value.dim() else value.expand(shape))
         return torch.cat(parts, dim=-1)
 
     def split(self, block: Tensor) -> dict[str, Tensor]:
-        """The inverse of `join`: a block (r, o, d) as one tensor per parameter, in the parameter's shape."""
+        """Return a block (r, o, d) as one tensor per parameter, in the parameter's shape: the inverse of `join`."""
         width = self.rule.shape(self.module)[2] if self.weight is not None else 0
-        parts = ((self.weight, self.rule.weight, block[..., :width]), (self.bias, self.rule.bias, block[..., width:]))
-        return {full: part.reshape(getattr(self.module, str(own)).shape) for full, own, part in parts if full}
+        found = {}
+        if self.weight is not None:
+            found[self.weight] = self.rule.from_block(self.module, block[..., :width])
+        if self.bias is not None:
+            found[self.bias] = block[..., width:].reshape(getattr(self.module, str(self.rule.bias)).shape)
+        return found
 
 
 def with_one(a: Tensor) -> Tensor:
-    """Inputs (v, t, r, d) with a constant 1 as the last: (v, t, r, d + 1), in the order in which they lie in memory."""
+    """Append a constant 1 to inputs, (v, t, r, d) to (v, t, r, d + 1), in the order in which they lie in memory."""
     if a.is_contiguous():
         return torch.cat([a, a.new_ones(*a.shape[:-1], 1)], dim=-1)
     columns = a.permute(0, 2, 3, 1)  # (v, r, d, t), as unfolding leaves them
@@ -100,7 +111,7 @@ def with_one(a: Tensor) -> Tensor:
 
 
 def find_layers(net: nn.Module) -> tuple[Layer, ...]:
-    """The layers with trainable weights, in the network's order; raises where the curvature would not be defined."""
+    """Return the layers with trainable weights, in the network's order; raise where the curvature is not defined."""
     check_examples_apart(net)
     _check_not_tied(net)
     layers = []
@@ -113,12 +124,12 @@ def find_layers(net: nn.Module) -> tuple[Layer, ...]:
             raise ModelError(_no_rule_message(name, module, trainable))
         layers.append(Layer.of(name, module, rule))
     if not layers:
-        raise ModelError("The network has no trainable parameters, so it has no evidence to speak of.")
+        raise ModelError("The network has no trainable parameters, so there is no evidence to compute.")
     return tuple(layers)
 
 
 def check_examples_apart(net: nn.Module) -> None:
-    """Raise if the network holds a module under which examples have no likelihood of their own."""
+    """Raise if the network holds a module that leaves examples without a likelihood of their own."""
     for name, module in net.named_modules():
         if isinstance(module, _BatchNorm):
             raise ModelError(

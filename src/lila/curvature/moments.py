@@ -1,4 +1,7 @@
-"""Second moments of the vectors x that make up a factor, and their inner product with a cotangent.
+"""What a batch adds to the tensors of a structure, and the inner product of that with a cotangent.
+
+Most tensors are second moments of vectors x, sum x x'. The inner product of such a sum with a symmetric matrix P is a
+sum of quadratic forms, <P, sum x x'> = sum x' P x, so the sum itself need not be computed.
 
 Vectors lie in memory as rows, (b, t, r, i), or as columns, (b, r, i, t), which is how unfolding the patches of a
 convolution leaves them. Either is multiplied as it lies: a transposed copy would cost more than the product.
@@ -6,6 +9,7 @@ convolution leaves them. Either is multiplied as it lies: a transposed copy woul
 Indices: b examples, t positions (and columns of the output Hessian's root), r groups, i entries of a vector.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,42 +24,63 @@ class Outer:
 
     Attributes:
         x: the vectors, shape (b, t, r, i).
-        weight: w.
+        weight: the weight w.
     """
 
     x: Tensor
     weight: float = 1.0
 
     def add_to_(self, total: Tensor) -> None:
-        """Add it to a total (r, i, i), in place."""
-        add_second_moment_(total, self.x, self.weight)
+        """Add the sum in place to a total of shape (r, i, i), or (i, i) if there is one group."""
+        add_second_moment_(_grouped(total), self.x, self.weight)
 
-    def along(self, P: Tensor) -> Tensor:
-        """Its inner product with a symmetric P (r, i, i), differentiable in x."""
-        return self.weight * quadratic(self.x, P)
+    def inner(self, P: Tensor) -> Tensor:
+        """Return the inner product with a symmetric P of the total's shape, differentiable in x."""
+        return self.weight * quadratic(self.x, _grouped(P))
 
 
 @dataclass(frozen=True)
-class Known:
-    """A sum of outer products whose value is known.
+class Value:
+    """A summand whose value is known.
 
     Attributes:
-        value: shape (r, i, i), or (i, i) if there is one group.
+        value: a number, or a tensor that can be broadcast to the shape of the total.
     """
 
-    value: Tensor
+    value: Tensor | float
 
     def add_to_(self, total: Tensor) -> None:
-        """Add it to a total (r, i, i), in place."""
+        """Add the value to a total in place."""
         total += self.value
 
-    def along(self, P: Tensor) -> Tensor:
-        """Its inner product with a symmetric P (r, i, i), differentiable in the value."""
+    def inner(self, P: Tensor) -> Tensor:
+        """Return the inner product with a P of the total's shape, differentiable in the value."""
         return (P * self.value).sum()
 
 
+@dataclass(frozen=True)
+class Contribution:
+    """What a batch adds to one of the tensors of a structure.
+
+    Attributes:
+        tensor: the position of the tensor in `Structure.tensors`.
+        moment: what is added to it.
+    """
+
+    tensor: int
+    moment: Outer | Value
+
+    def add_to_(self, totals: Sequence[Tensor]) -> None:
+        """Add it in place to its tensor among all tensors of a structure."""
+        self.moment.add_to_(totals[self.tensor])
+
+    def inner(self, cotangents: Sequence[Tensor]) -> Tensor:
+        """Return its inner product with the cotangent of its tensor, differentiable."""
+        return self.moment.inner(cotangents[self.tensor])
+
+
 def add_second_moment_(total: Tensor, x: Tensor, weight: float = 1.0) -> None:
-    """Add w sum_b sum_t x x' of vectors x (b, t, r, i) to a total (r, i, i), in place: it may be larger than all x."""
+    """Add w sum_b sum_t x x' of vectors x (b, t, r, i) in place to a total (r, i, i), which may be larger than x."""
     if _are_columns(x):
         columns = _as_columns(x)
         total.add_((columns @ columns.mT).sum(0), alpha=weight)
@@ -65,16 +90,21 @@ def add_second_moment_(total: Tensor, x: Tensor, weight: float = 1.0) -> None:
 
 
 def quadratic(x: Tensor, P: Tensor) -> Tensor:
-    """sum_b sum_t x' P x of vectors x (b, t, r, i) and symmetric P (r, i, i), a scalar."""
+    """Return the scalar sum_b sum_t x' P x of vectors x (b, t, r, i) and symmetric P (r, i, i)."""
     columns = _are_columns(x)
     value: Tensor = _Quadratic.apply(_as_columns(x) if columns else _as_rows(x), P, columns)  # type: ignore[no-untyped-call]
     return value
 
 
 def bilinear(x: Tensor, P: Tensor) -> Tensor:
-    """sum_t x_k' P x_l of vectors x (b, k, t, r, i) and symmetric P (r, i, i): shape (b, k, k)."""
+    """Return sum_t x_k' P x_l, shape (b, k, k), of vectors x (b, k, t, r, i) and symmetric P (r, i, i)."""
     product = torch.einsum("bktri,rij->bktrj", x, P)
     return product.flatten(2) @ x.flatten(2).mT
+
+
+def _grouped(matrix: Tensor) -> Tensor:
+    """Return matrices (r, i, i); a single one (i, i) is one group."""
+    return matrix if matrix.dim() == 3 else matrix.unsqueeze(0)
 
 
 def _are_columns(x: Tensor) -> bool:
@@ -82,17 +112,17 @@ def _are_columns(x: Tensor) -> bool:
 
 
 def _as_columns(x: Tensor) -> Tensor:
-    """(b, t, r, i) to (b, r, i, t)."""
+    """Permute (b, t, r, i) to (b, r, i, t)."""
     return x.permute(0, 2, 3, 1)
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """(b, t, r, i) to (r, b t, i)."""
+    """Rearrange (b, t, r, i) to (r, b t, i)."""
     return x.permute(2, 0, 1, 3).flatten(1, 2)
 
 
 class _Quadratic(torch.autograd.Function):
-    """The gradient in x is 2 P x, and P x is known from the value."""
+    """sum x' P x, whose gradient 2 P x reuses the product P x of the value."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, P: Tensor, columns: bool) -> Tensor:

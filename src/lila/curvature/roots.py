@@ -7,8 +7,9 @@ columns u_k in output space:
     the same with K probes     u = L z, z random signs in K groups          J' Lambda J on average, at K / C of the cost
     empirical Fisher           u = d log p(y | f_hat) / d f_hat             outer product of the gradient
 
-Probes share the columns of L out among them: each is the sum, with random signs, of a group of columns. Only products
-within a group are random, so it pays that groups weigh about the same, and a column that outweighs all others is alone.
+The columns of L are divided among the probes: each probe is the sum, with random signs, of a group of columns. Only the
+products of two columns of one group are random. So the groups have about the same total size, and a column that is
+larger than all others together has a group of its own.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Columns:
     Attributes:
         u: the columns, one after the other, shape (b, k, c); differentiable in f and in the likelihood.
         directions: gives an orthonormal basis of a space that all of them lie in, as columns (c, d).
-        sum_of_hessians: sum_b Lambda, shape (c, c), if that is what they make up exactly; else None.
+        sum_of_hessians: sum_b Lambda, shape (c, c), if sum_b sum_k u u' equals it exactly; else None.
     """
 
     u: Tensor
@@ -41,14 +42,14 @@ class Columns:
     sum_of_hessians: Tensor | None = None
 
     def moment(self) -> Tensor:
-        """sum_b sum_k u u', shape (c, c)."""
+        """Return sum_b sum_k u u', shape (c, c)."""
         if self.sum_of_hessians is not None:
             return self.sum_of_hessians
         rows = self.u.flatten(0, 1)
         return rows.mT @ rows
 
     def weighted(self, weight: float) -> "Columns":
-        """Those of a sum in which every example has a weight."""
+        """Return the columns of a sum in which every example has this weight."""
         if weight == 1:
             return self
         hessians = None if self.sum_of_hessians is None else weight * self.sum_of_hessians
@@ -79,10 +80,10 @@ class Roots:
         check_count("probes", self.probes, optional=True)
 
     def columns(self, likelihood: Likelihood, f: Tensor, y: Tensor, draw: Draw, index: Tensor) -> Columns:
-        """The columns u of each example of a batch.
+        """Return the columns u of each example of a batch.
 
         Args:
-            likelihood: gives the root, or the score.
+            likelihood: the likelihood, which has the root and the score.
             f: averaged outputs, shape (b, c).
             y: targets.
             draw: the noise of this pass.
@@ -100,10 +101,10 @@ class Roots:
 
 
 def _groups(sizes: Tensor, count: int) -> Tensor:
-    """Share columns out among groups of about the same total size: sizes (b, r) to groups (b, r) from 0 to count - 1.
+    """Divide columns among groups of about the same total size: sizes (b, r) to groups (b, r) from 0 to count - 1.
 
-    In order of falling size, a column goes where the sum of those before it falls among `count` equal parts of the
-    whole; not further than its rank, so that no group stays empty behind a column larger than a part.
+    The columns, in order of falling size, are laid end to end and cut into `count` equal parts; a column belongs to the
+    part in which it begins. Its group is at most its rank, so that a column larger than a part leaves no group empty.
     """
     ordered, order = sizes.sort(dim=1, descending=True)
     whole = ordered.sum(1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)  # 0 where every probability is 0 or 1

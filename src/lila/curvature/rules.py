@@ -8,8 +8,8 @@ where the last input is a constant 1 if the layer has a bias. With g = df/dy the
 df/dW[r, o, d] = sum_t g[t, r, o] a[t, r, d], and every curvature structure follows from a and g alone.
 
 Indices used throughout: v views (one per example and sample), t positions, r groups, o outputs, d inputs of a group. A
-network may fold positions into the batch (frames, say); the first dimension is then a multiple of v, view by view, and
-the tape takes them apart again.
+network may fold positions into the batch (the frames of a video, for example). The first dimension is then a multiple
+of v, view by view, and the tape separates the positions again.
 """
 
 from abc import ABC, abstractmethod
@@ -32,11 +32,11 @@ class Sharing(Enum):
 
 
 class Rule(ABC):
-    """How a layer type turns its input and output gradient into a and g.
+    """How a layer type turns its weight, its input and its output gradient into W, a and g.
 
     Attributes:
-        weight: name of the parameter whose entries multiply inputs, None if there is none.
-        bias: name of the parameter that is added, None if there is none.
+        weight: the name of the parameter whose entries multiply inputs, None if there is none.
+        bias: the name of the parameter that is added, None if there is none.
         sharing: what the Kronecker structure does with positions.
     """
 
@@ -46,19 +46,30 @@ class Rule(ABC):
 
     @abstractmethod
     def shape(self, module: nn.Module) -> tuple[int, int, int]:
-        """(r, o, d) of the weight: its entries, reshaped to that, are W without the bias."""
+        """Return (r, o, d) of the block W, without the bias."""
+
+    def to_block(self, module: nn.Module, weight: Tensor) -> Tensor:
+        """Arrange a tensor of the weight's shape as the block W, shape (r, o, d).
+
+        By default the entries are reshaped, which holds for layers that store their weight with the outputs first.
+        """
+        return weight.reshape(self.shape(module))
+
+    def from_block(self, module: nn.Module, block: Tensor) -> Tensor:
+        """Arrange a block (r, o, d) as the weight: the inverse of `to_block`."""
+        return block.reshape(getattr(module, str(self.weight)).shape)
 
     def features(self, module: nn.Module, x: Tensor) -> Tensor:
-        """What is averaged over the samples: shape (v, ...); anything not linear in x belongs here."""
+        """Return what is averaged over the samples, shape (v, ...); anything not linear in x belongs here."""
         return x
 
     @abstractmethod
     def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
-        """The inputs a of the weight, shape (v, t, r, d), linear in the features x."""
+        """Return the inputs a of the weight, shape (v, t, r, d), linear in the features x."""
 
     @abstractmethod
     def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
-        """A gradient in the layer's output, or its sum over samples, arranged as (v, t, r, o): linear, row by row."""
+        """Arrange a gradient in the layer's output, or its sum over samples, as (v, t, r, o): linear, row by row."""
 
 
 class LinearRule(Rule):
@@ -102,6 +113,49 @@ class ConvRule(Rule):
 
     def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
         assert isinstance(module, nn.Conv1d | nn.Conv2d)
+        return g.flatten(2).unflatten(1, (module.groups, -1)).permute(0, 3, 1, 2)
+
+
+class TransposedConvRule(Rule):
+    """`nn.ConvTranspose2d`: a convolution, with a flipped kernel, of the input with zeros between its pixels.
+
+    The output at position p is the sum over kernel positions k of W[k] x[(p + padding - dilation k) / stride], where
+    that index is whole and inside the image. The weight is stored with the inputs first, (r i, o, height, width). The
+    layer must be called without `output_size`, which would change its output padding from call to call.
+    """
+
+    def shape(self, module: nn.Module) -> tuple[int, int, int]:
+        assert isinstance(module, nn.ConvTranspose2d)
+        return (
+            module.groups,
+            module.out_channels // module.groups,
+            module.in_channels // module.groups * prod(module.kernel_size),
+        )
+
+    def to_block(self, module: nn.Module, weight: Tensor) -> Tensor:
+        assert isinstance(module, nn.ConvTranspose2d)
+        by_group = weight.unflatten(0, (module.groups, -1)).transpose(1, 2)  # (r, o, i, height, width)
+        return by_group.flip(-2, -1).flatten(2)
+
+    def from_block(self, module: nn.Module, block: Tensor) -> Tensor:
+        assert isinstance(module, nn.ConvTranspose2d)
+        by_group = block.unflatten(2, (-1, *module.kernel_size)).flip(-2, -1)  # (r, o, i, height, width)
+        return by_group.transpose(1, 2).flatten(0, 1)
+
+    def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
+        assert isinstance(module, nn.ConvTranspose2d)
+        (height, width), (down, right) = x.shape[-2:], module.stride
+        spread = x.new_zeros(*x.shape[:-2], (height - 1) * down + 1, (width - 1) * right + 1)
+        spread[..., ::down, ::right] = x
+        pad = []
+        for side in (1, 0):  # F.pad takes the last dimension first
+            margin = module.dilation[side] * (module.kernel_size[side] - 1) - int(module.padding[side])
+            pad += [margin, margin + module.output_padding[side]]
+        patches = F.unfold(F.pad(spread, pad), module.kernel_size, dilation=module.dilation)  # (v, r d, t)
+        return patches.unflatten(1, (module.groups, -1)).permute(0, 3, 1, 2)
+
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
+        assert isinstance(module, nn.ConvTranspose2d)
         return g.flatten(2).unflatten(1, (module.groups, -1)).permute(0, 3, 1, 2)
 
 
@@ -186,7 +240,7 @@ class BiasRule(Rule):
 
 
 def _elements(x: Tensor) -> Tensor:
-    """All elements of a view as positions, (v, t): the channels last, which is how the passes lay images out."""
+    """Arrange all elements of a view as positions, (v, t), the channels last, as the passes lay images out."""
     return x.movedim(1, -1).flatten(1)
 
 
@@ -199,6 +253,7 @@ _RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: LinearRule(),
     nn.Conv1d: ConvRule(),
     nn.Conv2d: ConvRule(),
+    nn.ConvTranspose2d: TransposedConvRule(),
     nn.LayerNorm: LayerNormRule(),
     nn.GroupNorm: GroupNormRule(),
     Scale: ScaleRule(),
@@ -207,19 +262,23 @@ _RULES: dict[type[nn.Module], Rule] = {
 
 
 def register_rule(layer: type[nn.Module], rule: Rule) -> None:
-    """Say how the curvature of a layer type is computed; it holds for its subclasses too.
+    """Register how the curvature of a layer type, and of its subclasses, is computed.
 
     Every estimate of the evidence first checks on a few views that the rule reproduces the gradients that autograd
-    gives, and that its inputs and outputs are linear, so a wrong rule is an error, never a wrong number.
+    gives, and that its inputs and outputs are linear, so that a wrong rule raises an error.
+
+    Args:
+        layer: the layer type.
+        rule: its rule, which replaces an earlier one.
     """
     _RULES[layer] = rule
 
 
 def rule_for(module: nn.Module) -> Rule | None:
-    """The rule of a layer: that of its type or of the nearest parent type that has one."""
+    """Return the rule of the layer's type, or of the nearest parent type that has one; None if there is none."""
     return next((_RULES[parent] for parent in type(module).__mro__ if parent in _RULES), None)
 
 
 def known_layers() -> list[str]:
-    """Names of the layer types that have a rule."""
+    """Return the names of the layer types that have a rule."""
     return [layer.__name__ for layer in _RULES]

@@ -1,16 +1,18 @@
 """The contract of a curvature structure: what Kron, Diag and Full have in common.
 
-A structure is a sum over examples. Batches are added to it, each by its tape and columns (with or without a graph), and
-the sum answers for its log-determinant under any prior. The gradient of that log-determinant by the sum itself, its
-cotangent, is an object of the same class, so that
+A structure is a sum over examples, held in a few tensors. A batch contributes to each of them, and the sum answers for
+its log-determinant under any prior. The gradient of that log-determinant by the sum itself, its cotangent, is an object
+of the same class, so that
 
-    d log|H| / d eta = sum over batches of d <cotangent, batch(eta)> / d eta        (eq. aug_grad_eff, jvp.tex)
+    d log|H| / d eta = sum over batches of d <cotangent, batch(eta)> / d eta        (Section 4.3, eq. 16)
 
 needs one batch's graph at a time.
+
+Structures are frozen. `lila.curvature.sums.CurvatureSum` is the sum that grows while batches are added.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import torch
@@ -19,8 +21,10 @@ from torch import Tensor
 from lila._util.ranks import Ranks
 from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.layers import Layer
+from lila.curvature.moments import Contribution
 from lila.curvature.roots import Columns
 from lila.errors import ArgumentError
+from lila.model.prior import PriorStructure
 
 
 class Structure(ABC):
@@ -28,55 +32,54 @@ class Structure(ABC):
 
     Attributes:
         samples: what the tape must do with the samples of an example.
+        layers: the layers whose weights the curvature is over, in order.
     """
 
     samples: ClassVar[Samples]
+    layers: tuple[Layer, ...]
 
     @classmethod
     @abstractmethod
     def zeros(cls, layers: Sequence[Layer], like: Tensor) -> Self:
-        """The sum over no examples, on the device and in the type of a tensor."""
+        """Return the sum over no examples, on the device and in the type of a tensor."""
 
     @classmethod
-    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
-        """The sum over the examples of a recorded batch, for these columns."""
-        return cls.zeros(tape.layers, tape.outputs).plus_(tape, columns)
+    @abstractmethod
+    def contributions(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
+        """Yield what a recorded batch adds to the tensors, for these columns; differentiable if the tape is."""
 
     @abstractmethod
-    def plus_(self, tape: Tape, columns: Columns) -> Self:
-        """The sum with the examples of a recorded batch, for these columns; its own tensors are used up for it."""
-
-    @abstractmethod
-    def over(self) -> tuple[Layer, ...]:
-        """The layers whose weights it is over, in order."""
-
-    @abstractmethod
-    def parts(self) -> Mapping[str, Tensor]:
-        """The factors that it consists of, by a name a person can make sense of."""
+    def factors(self) -> Mapping[str, Tensor]:
+        """Return the tensors that make up the curvature, each by a name that an error message can use."""
 
     def tensors(self) -> list[Tensor]:
-        """Everything in it that is a sum over examples: its parts, and whatever counts examples."""
-        return list(self.parts().values())
+        """Return every tensor that is a sum over examples: the factors, and whatever counts examples."""
+        return list(self.factors().values())
 
     @abstractmethod
     def with_tensors(self, tensors: Sequence[Tensor]) -> Self:
-        """The same structure made of other tensors, in the order of `tensors`."""
-
-    def scaled(self, factor: float) -> Self:
-        """The curvature of a data set `factor` times as large, with tensors of its own."""
-        return self.with_tensors([tensor * factor for tensor in self.tensors()])
+        """Return the same structure made of other tensors, in the order of `tensors`."""
 
     @abstractmethod
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """log|H + diag(delta)| in float64, differentiable in the precisions delta, given by parameter name."""
+        """Return log|H + diag(delta)| in float64, differentiable in the precisions delta, given by parameter name."""
+
+    def log_det_ratio(self, precisions: Mapping[str, Tensor]) -> Tensor:
+        """Return log|I + diag(delta)^-1 H| in float64, differentiable in the precisions delta.
+
+        By default it is the difference log|H + diag(delta)| - log|diag(delta)|. Structures that know the eigenvalues
+        compute it without cancellation.
+        """
+        of_prior = torch.stack([layer.join(precisions).double().log().sum() for layer in self.layers]).sum()
+        return self.log_det(precisions) - of_prior
 
     @abstractmethod
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
-        """The gradient of log|H + diag(delta)| by the summed quantities."""
+        """Return the gradient of log|H + diag(delta)| by the tensors."""
 
     @abstractmethod
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
-        """The product J R with a root R of the posterior covariance, R R' = (H + diag(delta))^-1.
+        """Return the product J R with a root R of the posterior covariance, R R' = (H + diag(delta))^-1.
 
         Args:
             rows: J as one tensor (n, r, o, d) per layer.
@@ -88,30 +91,43 @@ class Structure(ABC):
 
     @abstractmethod
     def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """The product R z for each row z of (n, P), as one tensor (n, r, o, d) per layer; draws, if z is normal."""
+        """Return the product R z for each row z of (n, P), as one tensor (n, r, o, d) per layer.
 
-    @abstractmethod
+        For standard normal z these are draws from the posterior around its mean.
+        """
+
+    @classmethod
+    def check_prior(cls, prior: PriorStructure) -> None:
+        """Raise ArgumentError if the structure does not go with a prior of this kind; by default it goes with all."""
+        return
+
+    @classmethod
+    def of_batch(cls, tape: Tape, columns: Columns) -> Self:
+        """Return the sum over the examples of a recorded batch, for these columns."""
+        zeros = cls.zeros(tape.layers, tape.outputs)
+        tensors = zeros.tensors()
+        for contribution in cls.contributions(tape, columns):
+            contribution.add_to_(tensors)
+        return zeros.with_tensors(tensors)
+
+    def scaled(self, factor: float) -> Self:
+        """Return the curvature of a data set `factor` times as large, with tensors of its own."""
+        return self.with_tensors([tensor * factor for tensor in self.tensors()])
+
     def inner(self, other: Self) -> Tensor:
-        """The inner product with another object of the class, a scalar."""
+        """Return the inner product of the factors with those of another object of the class, a scalar."""
+        pairs = zip(self.factors().values(), other.factors().values(), strict=True)
+        return torch.stack([(one * two).sum() for one, two in pairs]).sum()
 
-    def along(self, tape: Tape, columns: Columns) -> Tensor:
-        """The inner product of a cotangent with the curvature of a recorded batch, differentiable."""
-        return self.inner(self.of_batch(tape, columns))
+    def inner_with_batch(self, tape: Tape, columns: Columns) -> Tensor:
+        """Return the inner product of a cotangent with the curvature of a recorded batch, differentiable, in float64.
 
-    def along_and_add_(self, tape: Tape, columns: Columns, total: Self) -> Tensor:
-        """`along`, while the curvature of the same recorded batch is added to a total in place, without a graph."""
-        batch = self.of_batch(tape, columns)
-        for sum_, tensor in zip(total.tensors(), batch.tensors(), strict=True):
-            sum_ += tensor.detach()
-        return self.inner(batch)
-
-    def over_all_(self, ranks: Ranks) -> Self:
-        """The sum over the examples of all processes; its own tensors are used up for it."""
-        ranks.sum_(self.tensors())
-        return self
+        It is <cotangent, of_batch(tape, columns)>, without computing the batch's curvature.
+        """
+        return sum_of_inners(self.contributions(tape, columns), self.tensors())
 
     def decomposition_cost(self, examples: int) -> float:
-        """About what `decomposed` takes, in forward passes of the network on one view; 0 if that is next to nothing.
+        """Return about what `decomposed` costs, in forward passes of the network on one view; 0 if next to nothing.
 
         Args:
             examples: the number of examples in the sum.
@@ -119,8 +135,14 @@ class Structure(ABC):
         return 0.0
 
     def decomposed(self, ranks: Ranks) -> Self:
-        """The same with whatever is costly about it done, shared out among processes that all have it."""
+        """Return the same structure with its costly computations done, shared among processes that all have it."""
         return self
+
+
+def sum_of_inners(contributions: Iterable[Contribution], cotangents: Sequence[Tensor]) -> Tensor:
+    """Return the sum of the inner products of contributions with the cotangents of their tensors, in float64."""
+    products = [contribution.inner(cotangents).double() for contribution in contributions]
+    return torch.stack(products).sum() if products else torch.zeros((), dtype=torch.float64)
 
 
 def check_precision(like: Tensor) -> None:
@@ -133,11 +155,11 @@ def check_precision(like: Tensor) -> None:
 
 
 def jacobian(g: Tensor, a: Tensor) -> Tensor:
-    """The Jacobian in a layer's block, sum_t g[t, r, o] a[t, r, d]: shape (b, r, o, d)."""
+    """Return the Jacobian in a layer's block, sum_t g[t, r, o] a[t, r, d], shape (b, r, o, d)."""
     return torch.einsum("btro,btrd->brod", g, a)
 
 
 def as_blocks(rows: Tensor, layers: Sequence[Layer]) -> tuple[Tensor, ...]:
-    """Rows (n, P) over all weights as one tensor (n, r, o, d) per layer."""
+    """Split rows (n, P) over all weights into one tensor (n, r, o, d) per layer."""
     parts = rows.split([layer.size for layer in layers], dim=1)
     return tuple(part.reshape(-1, *layer.shape) for part, layer in zip(parts, layers, strict=True))

@@ -3,7 +3,7 @@
 The factors of an invariant network are made of outer products of averages over S views. If the views are independent,
 the outer product of such an average is on average too large by the covariance of a view, divided by S. The products of
 different views do not have this bias. So at each position, and for each column of the output Hessian's root, a a' is
-replaced by the average of these (a U-statistic),
+replaced by the average of the products of different views (a U-statistic),
 
     1 / (S (S - 1)) sum_{s != s'} a_s a_s''  =  a a' - sum_s (a_s - a) (a_s - a)' / (S (S - 1)),    a = 1/S sum_s a_s,
 
@@ -37,44 +37,44 @@ from lila.curvature.moments import Outer
 class UnbiasedKron(Kron):
     """Kronecker factors that, for independent views, are on average those of infinitely many views.
 
-    This holds for G as far as the output Hessian's root does not depend on the views, as that of a `Gaussian`. Layers
-    with few weights per group, whose Jacobian is summed over positions, are treated as in `Kron`: theirs is a product
-    of two averages, and keeps its bias.
+    For G this holds exactly if the output Hessian's root does not depend on the views, as for a `Gaussian` likelihood.
+    Layers with few weights per group, whose Jacobian is summed over positions, are treated as in `Kron`: their Jacobian
+    is a product of two averages, and keeps its bias.
     """
 
     samples: ClassVar[Samples] = Samples.POSITIONS
 
     @classmethod
-    def _input_moment(cls, tape: Tape, position: int, a: Tensor) -> Sequence[Outer]:
-        """From the inputs a_s of all views, (b, s t, r, d)."""
+    def _input_moments(cls, tape: Tape, position: int, a: Tensor) -> Sequence[Outer]:
+        """Return what the inputs a_s of all views, (b, s t, r, d), add to A."""
         if is_reduced(tape.layers[position]):
-            return super()._input_moment(tape, position, a)
+            return super()._input_moments(tape, position, a)
         S = _samples(tape)
-        return _between_views(_over_views(tape, position, a), a, weight=1 / (S * (S - 1)))
+        return _between_views(_sum_over_views(tape, position, a), a, weight=1 / (S * (S - 1)))
 
     @classmethod
-    def _output_moment(cls, tape: Tape, position: int, a: Tensor, g: Tensor) -> Sequence[Outer]:
-        """From the gradients g_s / S at all views, (b, s t, r, o)."""
-        S, sum_of_g = _samples(tape), _over_views(tape, position, g)
+    def _output_moments(cls, tape: Tape, position: int, a: Tensor, g: Tensor) -> Sequence[Outer]:
+        """Return what the gradients g_s / S at all views, (b, s t, r, o), add to G."""
+        S, sum_of_g = _samples(tape), _sum_over_views(tape, position, g)
         if is_reduced(tape.layers[position]):
-            return super()._output_moment(tape, position, _over_views(tape, position, a) / S, sum_of_g)
+            return super()._output_moments(tape, position, _sum_over_views(tape, position, a) / S, sum_of_g)
         return _between_views(sum_of_g, g, weight=S / (S - 1))
 
 
 def _between_views(total: Tensor, each: Tensor, weight: float) -> Sequence[Outer]:
-    """The products w x_s x_s'' of different views, from the sum over views (b, t, r, i) and each (b, s t, r, i)."""
+    """Return the products w x_s x_s'' of different views, from their sum (b, t, r, i) and each (b, s t, r, i)."""
     return Outer(total, weight), Outer(each, -weight)
 
 
-def _over_views(tape: Tape, position: int, x: Tensor) -> Tensor:
-    """Sum what belongs to a layer over the views, use by use: (b, s t, r, i) to (b, t, r, i)."""
+def _sum_over_views(tape: Tape, position: int, x: Tensor) -> Tensor:
+    """Sum the vectors of a layer over the views, use by use: (b, s t, r, i) to (b, t, r, i)."""
     sizes = [a.shape[1] for a in tape.uses[position]]
-    if not sizes:  # the layer was never reached: no positions at all
+    if not sizes:  # the layer was never reached: it has no positions
         return x
     sums = [use.unflatten(1, (_samples(tape), -1)).sum(1) for use in x.split(sizes, dim=1)]
     return sums[0] if len(sums) == 1 else torch.cat(sums, dim=1)
 
 
 def _samples(tape: Tape) -> int:
-    """S, the number of views of an example."""
+    """Return S, the number of views of an example."""
     return tape.views // len(tape.outputs)

@@ -1,12 +1,20 @@
-"""The Laplace approximation of the log marginal likelihood ("evidence") of an invariant network (eq. aug_laplace_ggn).
+"""The Laplace approximation of the log marginal likelihood ("evidence") of an invariant network (Section 4.1, eq. 9).
 
-log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|H / 2 pi|,    H = curvature + diag(delta)
+With the curvature H of the negative log-likelihood, and precisions delta of the prior,
+
+    log p(D | eta, M) ~ sum_n log p(y_n | f_hat(x_n)) + log p(theta) - 1/2 log|(H + diag(delta)) / 2 pi|.
+
+The normalisation of the prior, 1/2 sum log(delta / 2 pi), is nearly as large as the log-determinant, with the other
+sign. Taken together with it, three terms remain that each say something:
+
+    sum_n log p(y_n | f_hat(x_n))        how well the data are fitted
+    -1/2 sum delta theta^2               how large the weights are
+    -1/2 log|I + diag(delta)^-1 H|       the Occam factor: how far the data narrow the weights down
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
-from math import log, pi
 
 import torch
 from torch import Tensor
@@ -15,25 +23,17 @@ from lila._util.choices import check_count, choose
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.checks import check_differentiable
 from lila.augment.noise import Draw, NoiseName
-from lila.curvature import (
-    STRUCTURES,
-    CurvatureKind,
-    Kron,
-    Layer,
-    Roots,
-    Structure,
-    StructureName,
-    UnbiasedKron,
-    find_layers,
-)
+from lila.curvature import CurvatureKind, Layer, Roots, Speedups, Structure, find_layers, find_structure
 from lila.curvature.audit import check_runs_last
+from lila.curvature.autograd.speedups import ALL_SPEEDUPS
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
-from lila.laplace.passes import Average, Fit, Pass, check_finite, check_model, gather, pull_back
+from lila.laplace.log_likelihood import Average, Fit, check_finite
+from lila.laplace.passes import Pass, check_model, gather, pull_back
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
-from lila.model.prior import GaussianPrior, PriorStructure
+from lila.model.prior import GaussianPrior
 
 
 class LayersName(StrEnum):
@@ -48,25 +48,30 @@ class Terms:
     """The terms of the evidence, in nats for the whole data set.
 
     Attributes:
-        log_likelihood: sum_n log p(y_n | f_hat(x_n)).
-        log_prior: log p(theta).
-        log_det: -1/2 log|H / 2 pi|, the price of complexity.
-        standard_error: of their sum, as far as it comes from using some of the examples only; 0 if all were used.
+        log_likelihood: sum_n log p(y_n | f_hat(x_n)), how well the data are fitted.
+        weight_penalty: -1/2 sum delta theta^2, how large the weights are.
+        occam_factor: -1/2 log|I + diag(delta)^-1 H|, how far the data narrow the weights down.
+        standard_error: the standard error of their sum that comes from using only some of the examples; 0 if all were
+            used.
     """
 
     log_likelihood: float
-    log_prior: float
-    log_det: float
+    weight_penalty: float
+    occam_factor: float
     standard_error: float = field(default=0.0, kw_only=True)
 
     @property
     def value(self) -> float:
         """The estimate of the log marginal likelihood: the sum of the three terms."""
-        return self.log_likelihood + self.log_prior + self.log_det
+        return self.log_likelihood + self.weight_penalty + self.occam_factor
 
     def terms(self) -> dict[str, float]:
-        """The three terms by name."""
-        return {"log_likelihood": self.log_likelihood, "log_prior": self.log_prior, "log_det": self.log_det}
+        """Return the three terms by name."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "weight_penalty": self.weight_penalty,
+            "occam_factor": self.occam_factor,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +80,10 @@ class Estimate(Terms):
 
     Attributes:
         curvature: the curvature of the negative log-likelihood.
-        draw: the noise under which it was estimated; None if from many draws.
+        draw: the noise under which it was estimated; None if it comes from many draws.
     """
 
+    _: KW_ONLY
     curvature: Structure
     draw: Draw | None
 
@@ -91,23 +97,25 @@ class Evidence:
         model: the invariant network.
         likelihood: of the targets.
         prior: over the weights of the network.
-        structure: of the curvature: "kron", "diag" or "full".
+        structure: the structure of the curvature: "kron", "diag", "full", or a name given to `register_structure`.
         curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
-        probes: random probes per example in the estimate, in place of all columns of the output Hessian's root. They
-            estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
-            and that of the examples. None is exact.
-        gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
-            of that; with all columns in the estimate it is unbiased. None is exact.
+        probes: the number of random probes per example in the estimate, in place of all columns of the output
+            Hessian's root. They estimate the curvature without bias. Its log-determinant then has a small bias, which
+            falls with the number of probes and of examples. None is exact.
+        gradient_probes: the number of random probes per example in the gradient. With as many as in the estimate it is
+            the gradient of the estimate; with all columns in the estimate it is unbiased. None is exact.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
             of a gradient with all columns grows with the number of outputs; with probes it does not.
-        layers: "all" to integrate over the weights of every layer, "last" over those of the last one alone, the rest
-            being constants. The latter is cheap, but the paper's related work finds that it fails on deep networks.
+        layers: "all" to integrate over the weights of every layer, "last" to integrate over the weights of the last
+            layer and treat the rest as constants. "last" is cheap, but the paper's related work finds that it fails on
+            deep networks.
         average: "function" for the invariant network; "log-likelihood" for standard data augmentation, whose
             likelihood the paper shows to be flawed, to compare with.
-        ranks: the processes that share the passes over the data, `Ranks.here()` inside a process group; all must ask
-            for the same things in the same order.
-        unbiased: take off the bias that noise in the averages over views brings to the Kronecker factors and to the
+        ranks: the processes that share the passes over the data, `Ranks.here()` inside a process group; all must call
+            the same methods in the same order.
+        unbiased: whether to take off the bias that noise in the averages over views brings to the curvature and to the
             log-likelihood, so that few views give on average what many would. It needs independent views, at least two.
+        speedups: which shortcuts the passes take; none of them changes a result.
     """
 
     def __init__(
@@ -115,7 +123,8 @@ class Evidence:
         model: InvariantModel,
         likelihood: Likelihood,
         prior: GaussianPrior,
-        structure: str | StructureName = "kron",
+        *,
+        structure: str = "kron",
         curvature: str | CurvatureKind = "ggn",
         probes: int | None = None,
         gradient_probes: int | None = None,
@@ -123,24 +132,23 @@ class Evidence:
         layers: str | LayersName = "all",
         average: str | Average = "function",
         ranks: Ranks = ALONE,
-        *,
         unbiased: bool = False,
+        speedups: Speedups = ALL_SPEEDUPS,
     ) -> None:
-        name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
         check_count("microbatch", microbatch)
         self.model, self.likelihood, self.prior = model, likelihood, prior
-        self.structure = UnbiasedKron if unbiased else STRUCTURES[name]
+        self.structure = find_structure(structure, unbiased=unbiased)
         self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
         self.microbatch = microbatch
         self.ranks = ranks
-        self.layers = choose(LayersName, layers, "choice of layers")
+        self.layer_choice = choose(LayersName, layers, "choice of layers")
         self.average = choose(Average, average, "average")
-        self.unbiased = unbiased
+        self.unbiased, self.speedups = unbiased, speedups
         if unbiased:
-            self._check_unbiased(name)
+            self._check_unbiased()
         self._check_prior(prior)
-        self._layers()  # says at once what is wrong with the network
+        self._layers()  # raises if there is something wrong with the network
 
     def estimate(
         self, data: Data, draw: Draw | None = None, subset: int | None = None, *, audit: bool = True
@@ -150,14 +158,15 @@ class Evidence:
         Args:
             data: a pair of tensors, a map-style Dataset of (x, y), or a DataLoader over one.
             draw: the noise; the default is that of seed 0 and epoch 0.
-            subset: use this many random examples only, and scale what is a sum over examples up to all of them. The
+            subset: use this many random examples only, and scale all sums over examples up to the whole data set. The
                 estimate then has a standard error, that of the log-likelihood.
-            audit: check first, on a few examples, that the layers of the network account for its gradients. It takes
-                a moment, and who makes many estimates with one network need not repeat it.
+            audit: whether to check first, on a few examples, that the layers of the network account for its gradients.
+                It takes a moment, and need not be repeated for each of many estimates with one network.
         """
         draw = draw or Draw()
         self._check_prior(self.prior)
-        examples, pass_ = self.examples(data), self._pass(draw, self.roots)
+        examples = self.examples(data)
+        pass_ = self._pass(draw, self.roots).in_fast_layout(next(examples.batches(1)).x)
         if audit:
             self.audit(data)
         batches, scale = self._batches(examples, draw, subset)
@@ -177,35 +186,36 @@ class Evidence:
 
     @torch.no_grad()
     def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
-        """The log-likelihood of all examples, or of a random subset of them, without its curvature."""
-        pass_ = self._pass(draw or Draw(), self.roots)
-        batches, _ = self._batches(self.examples(data), pass_.draw, subset)
+        """Return the log-likelihood of all examples, or of a random subset of them, without its curvature."""
+        examples = self.examples(data)
+        pass_ = self._pass(draw or Draw(), self.roots).in_fast_layout(next(examples.batches(1)).x)
+        batches, _ = self._batches(examples, pass_.draw, subset)
         return pass_.fit(batches, self.ranks)
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
-        """The same estimate under another prior: no pass over the data, and nothing is changed."""
+        """Return the same estimate under another prior, without a pass over the data and without changing anything."""
         self._check_prior(prior)
         return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
 
     @torch.enable_grad()
     def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
-        """The gradient of the evidence in every hyperparameter, by a second pass in microbatches.
+        """Return the gradient of the evidence in every hyperparameter, by a second pass in microbatches.
 
         Args:
-            data: the same as the estimate's.
-            estimate: from `estimate`, at the present hyperparameters and weights.
-            subset: use this many random examples only, scaled up: an unbiased estimate of the gradient at the
-                estimate's curvature.
+            data: the data of the estimate.
+            estimate: what `estimate` returned for the present hyperparameters and weights.
+            subset: use this many random examples only, and scale the sum up. The result is an unbiased estimate of the
+                gradient at the estimate's curvature.
 
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
         """
-        pulled = self._second_pass(data, estimate, subset) if self.pulled() else {}
-        return self._gradients(pulled, estimate.curvature)
+        in_data = self._second_pass(data, estimate, subset) if self.data_hyperparameters() else {}
+        return self._gradients(in_data, estimate.curvature)
 
     def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
-        """Gradients in the augmentation and the likelihood."""
-        at, parameters = estimate.curvature, self.pulled()
+        """Return the gradients in the parameters of the augmentation and of the likelihood."""
+        at, parameters = estimate.curvature, self.data_hyperparameters()
         if type(at) is not self.structure:
             raise ArgumentError(
                 f"The estimate's curvature is a {type(at).__name__}, but this evidence uses "
@@ -218,23 +228,25 @@ class Evidence:
             )
         with torch.no_grad():
             cotangent = at.cotangent(self.prior.precisions())
-        batches, scale = self._batches(self.examples(data), estimate.draw, subset)
-        pass_ = self.gradient_pass(estimate.draw)
-        pulled = pull_back(pass_, batches, cotangent, list(parameters.values()), self.ranks)
-        return dict(zip(parameters, (scale * grad for grad in pulled), strict=True))
+        examples = self.examples(data)
+        batches, scale = self._batches(examples, estimate.draw, subset)
+        pass_ = self.gradient_pass(estimate.draw).in_fast_layout(next(examples.batches(1)).x)
+        gradients = pull_back(pass_, batches, cotangent, list(parameters.values()), ranks=self.ranks)
+        return dict(zip(parameters, (scale * gradient for gradient in gradients), strict=True))
 
-    def pulled(self) -> dict[str, torch.nn.Parameter]:
-        """The hyperparameters whose gradient takes a pass over the data: all but the prior's."""
+    def data_hyperparameters(self) -> dict[str, torch.nn.Parameter]:
+        """Return the hyperparameters whose gradient needs a pass over the data: all but the prior's."""
         return {name: p for name, p in self.hyperparameters().items() if not name.startswith("prior.")}
 
-    def _gradients(self, pulled: Mapping[str, Tensor], curvature: Structure) -> dict[str, Tensor]:
-        """All gradients, by name: those of the second pass, and those in the prior, which need no pass."""
+    def _gradients(self, in_data: Mapping[str, Tensor], curvature: Structure) -> dict[str, Tensor]:
+        """Return all gradients by name: those of the second pass, and those in the prior, which need no pass."""
         parameters = self.hyperparameters()
         of_prior = {name: p for name, p in parameters.items() if name.startswith("prior.")}
-        gradients = dict(pulled)
+        gradients = dict(in_data)
         if of_prior:
-            log_prior, log_det = self._prior_terms(curvature, self.prior)
-            of_terms = torch.autograd.grad(log_prior + log_det, list(of_prior.values()), materialize_grads=True)
+            weight_penalty, occam_factor = self._prior_terms(curvature, self.prior)
+            total = weight_penalty + occam_factor
+            of_terms = torch.autograd.grad(total, list(of_prior.values()), materialize_grads=True)
             gradients |= zip(of_prior, of_terms, strict=True)
         for name, gradient in gradients.items():
             check_finite(f"gradient of the evidence in {name}", gradient)
@@ -247,7 +259,7 @@ class Evidence:
             parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
 
     def hyperparameters(self) -> dict[str, torch.nn.Parameter]:
-        """The trainable parameters of augmentation, likelihood and prior, by name."""
+        """Return the trainable parameters of augmentation, likelihood and prior, by name."""
         owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
         return {
             f"{owner}.{name}": parameter
@@ -257,36 +269,31 @@ class Evidence:
         }
 
     def gradient_pass(self, draw: Draw | None = None) -> Pass:
-        """What the second pass does with a batch."""
+        """Return the second pass over the data."""
         return self._pass(draw or Draw(), self.gradient_roots)
 
     def no_curvature(self) -> Structure:
-        """The curvature of no examples."""
+        """Return the curvature of no examples."""
         return self.structure.zeros(self._layers(), next(self.model.net.parameters()).detach())
 
     def examples(self, data: Data) -> Examples:
-        """The data as the passes see it, on the network's device."""
+        """Return the data as the passes read it, on the network's device."""
         return Examples(data, next(self.model.net.parameters()).device)
 
     def _layers(self) -> tuple[Layer, ...]:
         layers = find_layers(self.model.net)
         check_precision(next(self.model.net.parameters()))
         self._check_placement()
-        return layers if self.layers is LayersName.ALL else layers[-1:]
+        return layers if self.layer_choice is LayersName.ALL else layers[-1:]
 
-    def check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
+    def check_model(self, pass_: Pass, few: Batch) -> None:
         """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
         check_model(pass_, few)
         check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
-        if self.layers is LayersName.LAST:
+        if self.layer_choice is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)
 
-    def _check_unbiased(self, structure: StructureName) -> None:
-        if structure is not StructureName.KRON:
-            raise ArgumentError(
-                f"Unbiased averages exist for structure='kron' only, not for {structure.value!r}. Use that, or "
-                "unbiased=False with more samples."
-            )
+    def _check_unbiased(self) -> None:
         if self.average is not Average.FUNCTION:
             raise ArgumentError(
                 "unbiased=True takes off the bias that comes from averaging outputs over views, but with "
@@ -305,11 +312,7 @@ class Evidence:
             )
 
     def _check_prior(self, prior: GaussianPrior) -> None:
-        if issubclass(self.structure, Kron) and prior.structure is PriorStructure.DIAGONAL:
-            raise ArgumentError(
-                "A prior precision per weight does not keep the Kronecker structure: log|A kron G + D| has no closed "
-                "form for a general diagonal D. Use GaussianPrior(net, structure='layerwise'), or structure='diag'."
-            )
+        self.structure.check_prior(prior.structure)
         trainable = {name for name, p in self.model.net.named_parameters() if p.requires_grad}
         differing = sorted(trainable ^ set(prior.weight_names))
         if differing:
@@ -328,36 +331,42 @@ class Evidence:
                 )
 
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
-        layers = self._layers()
-        return Pass(self.model, self.likelihood, layers, self.structure, roots, draw, self.average, self.unbiased)
+        return Pass(
+            self.model,
+            self.likelihood,
+            self._layers(),
+            self.structure,
+            roots=roots,
+            draw=draw,
+            average=self.average,
+            unbiased=self.unbiased,
+            speedups=self.speedups,
+        )
 
     def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
-        """Batches of this process's examples, and the factor that scales all sums up to the whole data set."""
+        """Return batches of this process's examples, and the factor that scales sums up to the whole data set."""
         chosen = torch.arange(len(examples)) if subset is None else draw.subset(len(examples), subset)
         return examples.batches(self.microbatch, self.ranks.share(chosen)), len(examples) / len(chosen)
 
     def weights_of(self, curvature: Structure) -> dict[str, Tensor]:
-        """The weights that a curvature is over, by name, without a graph."""
+        """Return the weights that a curvature is over, by name, without a graph."""
         weights = dict(self.model.net.named_parameters())
-        return {name: weights[name].detach() for layer in curvature.over() for name in layer.parameter_names}
+        return {name: weights[name].detach() for layer in curvature.layers for name in layer.parameter_names}
 
-    def log_prior(self, curvature: Structure) -> Tensor:
-        """The term log p(theta) of the weights that a curvature is over."""
-        return self.prior.log_prob(self.weights_of(curvature))
+    def weight_penalty(self, curvature: Structure) -> Tensor:
+        """Return the term -1/2 sum delta theta^2 of the weights that a curvature is over."""
+        return self.prior.weight_penalty(self.weights_of(curvature))
 
     def move_prior_to_fixed_point_(self, curvature: Structure) -> None:
         """Set each trainable precision of the prior to where the evidence, at this curvature, is largest."""
         self.prior.move_to_fixed_point_(self.weights_of(curvature), lambda: curvature.log_det(self.prior.precisions()))
 
     def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
-        """The terms log p(theta) and -1/2 log|H / 2 pi|, differentiable in the prior's parameters."""
-        chosen = self.weights_of(curvature)
-        count = sum(weight.numel() for weight in chosen.values())
-        log_det = -0.5 * curvature.log_det(prior.precisions()) + 0.5 * count * log(2 * pi)
-        return prior.log_prob(chosen), log_det
+        """Return the weight penalty and the Occam factor, differentiable in the prior's parameters."""
+        return prior.weight_penalty(self.weights_of(curvature)), -0.5 * curvature.log_det_ratio(prior.precisions())
 
     def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
-        """The estimate that a log-likelihood and a curvature of all examples, however they were found, make."""
+        """Return the estimate that follows from a log-likelihood and a curvature of all examples."""
         return self._assess(log_likelihood, curvature, None, self.prior, standard_error)
 
     def _assess(
@@ -369,9 +378,14 @@ class Evidence:
         standard_error: float,
     ) -> Estimate:
         with torch.no_grad():
-            log_prior, log_det = self._prior_terms(curvature, prior)
-        check_finite("log prior", log_prior)
-        check_finite("log-determinant", log_det)
+            weight_penalty, occam_factor = self._prior_terms(curvature, prior)
+        check_finite("weight penalty", weight_penalty)
+        check_finite("Occam factor", occam_factor)
         return Estimate(
-            log_likelihood, float(log_prior), float(log_det), curvature, draw, standard_error=standard_error
+            log_likelihood,
+            float(weight_penalty),
+            float(occam_factor),
+            curvature=curvature,
+            draw=draw,
+            standard_error=standard_error,
         )

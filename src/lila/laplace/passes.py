@@ -1,12 +1,11 @@
 """The two passes over the data: one gathers the curvature without a graph, one pulls its cotangent back.
 
-Both see a batch through the same eyes, `Pass.recorded`; the second with a graph. The batches set the memory.
+Both record a batch in the same way, by `Pass.recorded`, the second one with a graph. The size of the batches determines
+the memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from math import sqrt
+from dataclasses import KW_ONLY, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,60 +13,14 @@ from torch import Tensor
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.compose import Compose
 from lila.augment.noise import Draw
-from lila.curvature import Columns, Layer, Roots, Structure, Tape, record
+from lila.curvature import Columns, CurvatureSum, Layer, Roots, Speedups, Structure, Tape, record
 from lila.curvature.audit import audit
+from lila.curvature.autograd.speedups import ALL_SPEEDUPS
 from lila.data.examples import Batch
-from lila.errors import DataError, NumericalError
+from lila.errors import DataError
+from lila.laplace.log_likelihood import Average, Fit, check_finite, log_likelihoods, of_outputs
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
-
-
-class Average(StrEnum):
-    """What is averaged over the samples of an example."""
-
-    FUNCTION = "function"
-    """The network's output, which makes an invariant network: log p(y | 1/S sum_s f(x_s))."""
-    LOG_LIKELIHOOD = "log-likelihood"
-    """Standard data augmentation: 1/S sum_s log p(y | f(x_s)), the lower bound that method.tex argues against. Each
-    view counts as 1/S of an example."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """How well some examples are fitted.
-
-    Attributes:
-        count: the number of examples, or what they are worth if they have weights.
-        total: the sum of their log-likelihoods.
-        squares: the sum of the squares of these.
-    """
-
-    count: float
-    total: float
-    squares: float
-
-    @classmethod
-    def summed(cls, each: Iterable[Tensor], ranks: Ranks, device: torch.device) -> "Fit":
-        """That of the examples of all processes, from log-likelihoods (b,) of batches.
-
-        Raises:
-            NumericalError: the sum is not finite.
-        """
-        sums = torch.zeros(3, dtype=torch.float64, device=device)
-        with ranks.together(device):
-            for fits in each:
-                sums += torch.stack([sums.new_tensor(len(fits)), fits.sum(), fits.square().sum()])
-        ranks.sum_([sums])
-        check_finite("log-likelihood", sums)
-        count, total, squares = sums.tolist()
-        return cls(count, total, squares)
-
-    def of_all(self, examples: int) -> tuple[float, float]:
-        """The log-likelihood of a data set from which the examples are a random subset, and its standard error."""
-        mean = self.total / self.count
-        variance = max(self.squares / self.count - mean**2, 0.0) * self.count / max(self.count - 1, 1.0)
-        left_out = max(1 - self.count / examples, 0.0)
-        return mean * examples, examples * sqrt(variance / self.count * left_out)
 
 
 @dataclass(frozen=True)
@@ -76,32 +29,39 @@ class Pass:
 
     Attributes:
         model: the invariant network.
-        likelihood: of the targets.
-        layers: the layers of the network.
-        structure: of the curvature.
+        likelihood: the likelihood of the targets.
+        layers: the layers of the network that the curvature is over.
+        structure: the structure of the curvature.
         roots: which columns make up the curvature.
         draw: the noise.
         average: what is averaged over the samples of an example.
-        unbiased: take off the bias that noise in the averaged outputs brings to the log-likelihood.
+        unbiased: whether to take off the bias that noise in the averaged outputs brings to the log-likelihood.
+        speedups: the shortcuts to take.
     """
 
     model: InvariantModel
     likelihood: Likelihood
     layers: tuple[Layer, ...]
     structure: type[Structure]
+    _: KW_ONLY
     roots: Roots
     draw: Draw
     average: Average = Average.FUNCTION
     unbiased: bool = False
+    speedups: Speedups = ALL_SPEEDUPS
+
+    def in_fast_layout(self, x: Tensor) -> "Pass":
+        """Return the same pass with images laid out as the network computes fastest, found out by inputs x."""
+        return replace(self, model=self.model.in_fast_layout(x)) if self.speedups.channels_last else self
 
     def batch(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Structure]:
-        """Log-likelihood of a batch, a scalar, and its curvature, both with a graph to the hyperparameters or not."""
+        """Return the log-likelihood of a batch, a scalar, and its curvature; both with a graph or without."""
         log_likelihoods, tape, columns = self.recorded(batch, differentiable)
         with torch.set_grad_enabled(differentiable):
             return log_likelihoods.sum(), self.structure.of_batch(tape, columns)
 
     def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
-        """Log-likelihoods of a batch in float64, shape (b,), and the tape and columns that make up its curvature."""
+        """Return the log-likelihoods of a batch, shape (b,), and the tape and columns that make up its curvature."""
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
         plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
@@ -111,14 +71,17 @@ class Pass:
 
     @torch.no_grad()
     def fit(self, batches: Iterable[Batch], ranks: Ranks = ALONE) -> Fit:
-        """The log-likelihoods of all batches of all processes, without their curvature."""
-        device = next(self.model.net.parameters()).device
-        how = self.average, self.unbiased
-        each = (log_likelihoods(self.model, self.likelihood, batch, self.draw, *how)[1] for batch in batches)
-        return Fit.summed(each, ranks, device)
+        """Return the log-likelihoods of all batches of all processes, without their curvature."""
+        each = (
+            log_likelihoods(
+                self.model, self.likelihood, batch, self.draw, average=self.average, unbiased=self.unbiased
+            )[1]
+            for batch in batches
+        )
+        return Fit.summed(each, ranks, next(self.model.net.parameters()).device)
 
     def _views(self, batch: Batch, differentiable: bool) -> Batch:
-        """The views of a batch as examples of their own, with indices of their own."""
+        """Return the views of a batch as examples of their own, with indices of their own."""
         samples = self.model.samples
         with torch.set_grad_enabled(differentiable):
             views = self.model.views(batch.x, self.model.draw(self.draw, batch.index, batch.x.dtype))
@@ -126,120 +89,76 @@ class Pass:
         return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0))
 
     def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Columns]:
-        noise = self.model.draw(self.draw, batch.index, batch.x.dtype)
-        tape = record(self.model, self.layers, batch.x, noise, self.structure.samples, differentiable)
+        """Record examples that have a weight each in the log-likelihood and in the curvature."""
+        tape = record(
+            self.model,
+            self.layers,
+            batch.x,
+            self.model.draw(self.draw, batch.index, batch.x.dtype),
+            self.structure.samples,
+            differentiable=differentiable,
+            speedups=self.speedups,
+        )
         f, each = (x if differentiable else x.detach() for x in (tape.outputs, tape.each))
-        self.likelihood.check_targets(f.shape[1], batch.y)
         with torch.set_grad_enabled(differentiable):
-            log_likelihoods = weight * self.likelihood.log_prob(f, batch.y).double()
-            if self.unbiased:
-                log_likelihoods += lost_to_noise(self.likelihood, f, each)
+            found = weight * of_outputs(self.likelihood, f, each, batch.y, unbiased=self.unbiased)
             columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
-            return log_likelihoods, tape, columns.weighted(weight)
-
-
-def log_likelihoods(
-    model: InvariantModel,
-    likelihood: Likelihood,
-    batch: Batch,
-    draw: Draw,
-    average: Average,
-    unbiased: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Outputs averaged over the views of each example, shape (b, c), and log-likelihoods in float64, shape (b,).
-
-    The latter are log p(y | 1/S sum_s f(x_s)), without the bias that noise brings if so wanted, or
-    1/S sum_s log p(y | f(x_s)).
-    """
-    size = len(batch.index)
-    views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
-    each = model.average(views, len(views))  # (v, c)
-    f = each.unflatten(0, (size, -1)).mean(1)  # (b, c)
-    outputs = f if average is Average.FUNCTION else each
-    likelihood.check_targets(outputs.shape[1], batch.y)
-    log_probs = likelihood.log_prob(outputs, batch.y.repeat_interleave(len(outputs) // size, 0)).double()
-    per_example = log_probs.unflatten(0, (size, -1)).mean(1)
-    return f, per_example + lost_to_noise(likelihood, f, each) if unbiased else per_example
-
-
-def lost_to_noise(likelihood: Likelihood, f: Tensor, each: Tensor) -> Tensor:
-    """How much the log-likelihood of averaged outputs is too low, on average and to second order, shape (b,).
-
-    For S independent views the average has the covariance V / S, where V is that of a view, so that with the output
-    Hessian Lambda = L L' it is
-
-        tr(Lambda V) / 2S = sum_s |L' (f_s - f)|^2 / (2 S (S - 1)),
-
-    exactly for a Gaussian likelihood.
-
-    Args:
-        likelihood: of the targets.
-        f: averaged outputs, shape (b, c).
-        each: outputs at each view, shape (b s, c).
-    """
-    apart = each.unflatten(0, (len(f), -1)) - f[:, None]  # (b, s, c)
-    samples = apart.shape[1]
-    return (apart @ likelihood.root(f)).square().sum((1, 2)) / (2 * samples * (samples - 1))
+            return found, tape, columns.weighted(weight)
 
 
 def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Fit, Structure]:
-    """First pass: log-likelihoods and curvature, summed over all batches of all processes, without a graph.
+    """First pass: sum log-likelihoods and curvature over all batches of all processes, without a graph.
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
     """
     weight = next(pass_.model.net.parameters()).detach()
-    curvature = pass_.structure.zeros(pass_.layers, weight)
+    total = CurvatureSum(pass_.structure.zeros(pass_.layers, weight))
 
     def added() -> Iterator[Tensor]:
-        """Add each batch to the curvature; its log-likelihoods go on to be summed."""
-        nonlocal curvature
+        """Add each batch to the curvature, and yield its log-likelihoods."""
         for batch in batches:
             each, tape, columns = pass_.recorded(batch, differentiable=False)
-            with torch.no_grad():
-                curvature = curvature.plus_(tape, columns)
+            total.add(tape, columns)
             yield each
 
     fit = Fit.summed(added(), ranks, weight.device)
-    curvature = curvature.over_all_(ranks)
-    for name, tensor in curvature.parts().items():
+    total.sum_over(ranks)
+    curvature = total.structure()
+    for name, tensor in curvature.factors().items():
         check_finite(name, tensor)
     return fit, curvature
 
 
 def pull_back(
-    pass_: Pass, batches: Iterable[Batch], cotangent: Structure, parameters: Sequence[Tensor], ranks: Ranks = ALONE
+    pass_: Pass,
+    batches: Iterable[Batch],
+    cotangent: Structure,
+    parameters: Sequence[Tensor],
+    *,
+    ranks: Ranks = ALONE,
 ) -> tuple[Tensor, ...]:
-    """Second pass: the gradient of log-likelihood - 1/2 log|H| in the given hyperparameters (jvp.tex).
+    """Second pass: return the gradient of log-likelihood - 1/2 log|H| in hyperparameters (Section 4.3, eq. 16).
 
-    Per batch it is that of the scalar  log-likelihood - 1/2 <cotangent, curvature of the batch>.
+    For each batch it is the gradient of  log-likelihood - 1/2 <cotangent, curvature of the batch>.
 
     Args:
-        pass_: as in the first pass, though it may use other columns.
+        pass_: the same as in the first pass, but it may use other columns.
         batches: the data.
         cotangent: the gradient of log|H| by the curvature.
-        parameters: those of the augmentation and of the likelihood.
+        parameters: the parameters of the augmentation and of the likelihood.
         ranks: the processes over which it is summed.
     """
     gradients = [torch.zeros_like(parameter) for parameter in parameters]
     with ranks.together(parameters[0].device):
         for batch in batches:
             log_likelihoods, tape, columns = pass_.recorded(batch, differentiable=True)
-            scalar = log_likelihoods.sum() - 0.5 * cotangent.along(tape, columns)
+            scalar = log_likelihoods.sum() - 0.5 * cotangent.inner_with_batch(tape, columns)
             for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
                 if grad is not None:
                     sum_ += grad
     ranks.sum_(gradients)
     return tuple(gradients)
-
-
-def check_finite(what: str, value: Tensor) -> None:
-    """Raise NumericalError, naming what it is, if a value is not finite."""
-    if not value.isfinite().all():
-        raise NumericalError(
-            f"The {what} is not finite. Something has grown too large for its type: lower the learning rate that it "
-            "depends on, or compute in float64."
-        )
 
 
 def check_model(pass_: Pass, batch: Batch) -> None:

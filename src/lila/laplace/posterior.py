@@ -8,20 +8,17 @@ Jacobian is that of f_hat, averaged over samples:
     f(x) ~ N(f_hat(x), J_hat Sigma J_hat').
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from math import pi
 
 import torch
 from torch import Tensor
 
 from lila._util.choices import choose
-from lila.curvature import Samples, Structure, record
-from lila.curvature.structure import jacobian
+from lila.curvature import Samples, Structure, jacobian, record
 from lila.errors import ArgumentError
 from lila.model.invariant import InvariantModel
-from lila.model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
+from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 
 
@@ -49,20 +46,19 @@ class Posterior:
     curvature: Structure
 
     def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean (b, c) and covariance (b, c, c) of the linearised network's outputs.
+        """Return the mean (b, c) and covariance (b, c, c) of the linearised network's outputs.
 
         The noise is the fixed set that the network uses in evaluation mode.
         """
-        tape = record(
-            self.model, self.curvature.over(), x, self.model.fixed_noise(x), Samples.POSITIONS, differentiable=False
-        )
+        noise, layers = self.model.fixed_noise(x), self.curvature.layers
+        tape = record(self.model, layers, x, noise, Samples.POSITIONS, differentiable=False)
         mean, inputs = tape.outputs.detach(), tape.inputs()
         columns = torch.eye(mean.shape[1], dtype=mean.dtype, device=mean.device)
         rooted = []
         with torch.no_grad():
             for column in columns:
-                pulled = tape.pull(column.expand_as(mean))
-                J = tuple(jacobian(g, a) for g, a in zip(pulled, inputs, strict=True))  # per layer (b, r, o, d)
+                gradients = tape.pull(column.expand_as(mean))
+                J = tuple(jacobian(g, a) for g, a in zip(gradients, inputs, strict=True))  # per layer (b, r, o, d)
                 rooted.append(self.curvature.times_root(J, self.prior.precisions()))  # (b, P)
         R = torch.stack(rooted, dim=1)  # (b, c, P)
         return mean, R @ R.mT
@@ -70,41 +66,41 @@ class Posterior:
     def predict(
         self, x: Tensor, link: str | Link = "probit", samples: int = 1000, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Class probabilities (b, c) of a `Categorical`, label probabilities of a `Bernoulli`, mean of a `Gaussian`.
+        """Return the expected prediction as the likelihood defines it, shape (b, c).
+
+        That is the probability of each class for a `Categorical`, of each label for a `Bernoulli`, and the mean for a
+        `Gaussian`.
 
         Args:
             x: inputs, shape (b, *shape).
-            link: "probit" for the closed form f / sqrt(1 + pi/8 var f), "monte-carlo" for an average over samples of f.
-            samples: of f, for "monte-carlo".
-            generator: of these samples.
+            link: "probit" for the closed form, which scales logits by 1 / sqrt(1 + pi/8 var f), "monte-carlo" for an
+                average over samples of f.
+            samples: the number of samples of f, for "monte-carlo".
+            generator: the generator of these samples.
         """
         chosen = choose(Link, link, "link")
         mean, covariance = self.outputs(x)
-        if isinstance(self.likelihood, Gaussian):
-            return mean
-        squash = _SQUASH.get(type(self.likelihood))
-        if squash is None:
-            raise ArgumentError(
-                f"There is no predictive for a {type(self.likelihood).__name__}. Make your own from outputs(x), the "
-                "mean and covariance of the network's outputs."
-            )
-        if chosen is Link.PROBIT:
-            return squash(mean / (1 + pi / 8 * covariance.diagonal(dim1=1, dim2=2)).sqrt())
-        z = torch.randn(samples, *mean.shape, dtype=mean.dtype, generator=generator).to(mean.device)
-        drawn = mean + torch.einsum("bce,sbe->sbc", _root(covariance), z)
-        return squash(drawn).mean(0)
+        draws = None
+        if chosen is Link.MONTE_CARLO:
+            z = torch.randn(samples, *mean.shape, dtype=mean.dtype, generator=generator).to(mean.device)
+            draws = mean + torch.einsum("bce,sbe->sbc", _root(covariance), z)
+        return self.likelihood.expected_prediction(mean, covariance.diagonal(dim1=1, dim2=2), draws)
 
     def variance(self, x: Tensor) -> Tensor:
-        """Variance of real targets, (b, c): that of the outputs plus the observation noise; `Gaussian` only."""
-        if not isinstance(self.likelihood, Gaussian):
+        """Return the variance of real targets, (b, c): that of the outputs plus that of the noise; `Gaussian` only."""
+        noise = self.likelihood.noise_variance()
+        if noise is None:
             raise ArgumentError("Only real targets (a Gaussian likelihood) have a variance; see predict and outputs.")
-        return self.outputs(x)[1].diagonal(dim1=1, dim2=2) + self.likelihood.sigma.detach() ** 2
+        return self.outputs(x)[1].diagonal(dim1=1, dim2=2) + noise
 
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator | None = None) -> dict[str, Tensor]:
-        """Weights drawn from the posterior, by name, each of shape (count, *weight); only those that it is over."""
+        """Draw weights from the posterior and return them by name, each of shape (count, *weight).
+
+        Weights that the posterior is not over are left out.
+        """
         weights = {name: p.detach() for name, p in self.model.net.named_parameters()}
-        layers = self.curvature.over()
+        layers = self.curvature.layers
         like = next(iter(weights.values()))
         z = torch.randn(count, sum(layer.size for layer in layers), dtype=like.dtype, generator=generator)
         shifts = self.curvature.root_times(z.to(like.device), self.prior.precisions())  # per layer (count, r, o, d)
@@ -116,13 +112,6 @@ class Posterior:
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """A symmetric root of positive semi-definite matrices."""
+    """Return a symmetric root of positive semi-definite matrices."""
     values, vectors = torch.linalg.eigh(covariance)
     return (vectors * values.clamp(min=0).sqrt().unsqueeze(-2)) @ vectors.mT
-
-
-def _softmax(f: Tensor) -> Tensor:
-    return f.softmax(-1)
-
-
-_SQUASH: dict[type[Likelihood], Callable[[Tensor], Tensor]] = {Categorical: _softmax, Bernoulli: torch.sigmoid}

@@ -22,43 +22,45 @@ import torch
 from torch import Tensor
 
 from lila.augment.noise import Draw
-from lila.curvature import Structure
+from lila.curvature import CurvatureSum, Structure
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Estimate, Evidence, Terms
-from lila.laplace.passes import Fit, check_finite, check_inputs
+from lila.laplace.log_likelihood import Fit, check_finite
+from lila.laplace.passes import check_inputs
 
-_ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
-_LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
+_ENOUGH_PAIRS = 4.0  # pairs of successive batches, for a standard error
+_LATELY = 1_000  # examples over which the fit is averaged, so that it follows the training
 
-# Running numbers: the weight W; the term of the log-determinant at the last decomposition; of the price
-# 1/2 <P, curvature> per example that a batch adds to the log-determinant, the sum of squared differences from one batch
-# to the next, the number of these, and the last price; and, over the examples seen lately, sums of weights,
-# log-likelihoods, their squares, and misfits. Sums over their targets follow.
-_W, _LOG_DET, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
+# Positions of the running numbers. W is the weight of the running average. The Occam factor is that of the last
+# decomposition. The price of a batch is 1/2 <P, curvature> per example, what it adds to half the log-determinant; kept
+# are the sum of squared differences between successive prices, the number of such pairs, and the last price. Over the
+# examples seen lately: the sum of their weights, of log-likelihoods, of squared log-likelihoods and of misfits. After
+# these come the sums over their targets.
+_W, _OCCAM_FACTOR, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
 
 
 class RunningEvidence:
     """The evidence of an invariant network while its weights are trained, from one small batch after the other.
 
     Args:
-        evidence: how the evidence is computed: the model, whose number of samples is that of a hyper-step, the
-            likelihood, the prior, the structure and kind of the curvature, and the probes of a gradient.
+        evidence: how the evidence is computed. A hyper-step takes the number of samples of its model, and the probes
+            of its gradient.
         examples: N, the number of training examples.
         few: some examples, on which the network is audited.
 
     Attributes:
         total: T, the weighted sum over the examples that this process has seen.
-        curvature: of all N examples, as of the last decomposition; None before the first one.
+        curvature: the curvature of all N examples as of the last decomposition; None before the first one.
         cotangent: the gradient of log|H + diag(delta)| by the curvature, as of the last decomposition.
     """
 
     def __init__(self, evidence: Evidence, examples: int, few: Batch) -> None:
         self.evidence, self.examples = evidence, examples
-        self.total = evidence.no_curvature()
+        self.total = CurvatureSum(evidence.no_curvature())
         self.curvature: Structure | None = None
         self.cotangent: Structure | None = None
-        self._pass = evidence.gradient_pass()
+        self._pass = evidence.gradient_pass().in_fast_layout(few.x)
         evidence.check_model(self._pass, few)
         with torch.no_grad():
             f = evidence.model.net(few.x)
@@ -66,7 +68,7 @@ class RunningEvidence:
         targets = evidence.likelihood.target_sums(f, few.y)
         self._shape = targets.shape
         self._numbers = torch.zeros(_TARGETS + targets.numel(), dtype=torch.float64, device=few.x.device)
-        self._numbers[[_LOG_DET, _LAST]] = nan
+        self._numbers[[_OCCAM_FACTOR, _LAST]] = nan
 
     def add(self, batch: Batch, draw: Draw, count: int, fade: float = 1.0) -> dict[str, Tensor]:
         """Add a batch to the running sums, and return the estimate of the evidence's gradient that it gives.
@@ -83,9 +85,8 @@ class RunningEvidence:
         """
         if len(batch.x):
             check_inputs(self.evidence.model, batch)
-        for tensor in self.total.tensors():
-            tensor *= fade
-        parameters = self.evidence.pulled()
+        self.total.scale(fade)
+        parameters = self.evidence.data_hyperparameters()
         gradients = [torch.zeros_like(p, dtype=torch.float64) for p in parameters.values()]
         sums = torch.zeros_like(self._numbers[_LATE_W:])  # the price, and what is summed lately
         ranks = self.evidence.ranks
@@ -109,17 +110,16 @@ class RunningEvidence:
         return scaled
 
     def _part(self, batch: Batch, draw: Draw, differentiable: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Of some examples, the log-likelihood, 1/2 <P, curvature>, and the sums that tell how well they are fitted."""
+        """Return the log-likelihood of some examples, 1/2 <P, curvature>, and sums that tell how well they fit."""
         pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
         log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
         with torch.set_grad_enabled(differentiable):
             log_likelihood = log_likelihoods.sum()
             if self.cotangent is None:
                 price = torch.zeros_like(log_likelihood)
-                with torch.no_grad():
-                    self.total = self.total.plus_(tape, columns)
+                self.total.add(tape, columns)
             else:
-                price = 0.5 * self.cotangent.along_and_add_(tape, columns, self.total).double()
+                price = 0.5 * self.total.add_and_pair(tape, columns, self.cotangent)
         with torch.no_grad():
             f = tape.outputs.detach()
             views = len(f) // len(batch.y)  # more than one if it is the log-likelihood that is averaged
@@ -175,25 +175,28 @@ class RunningEvidence:
         with torch.no_grad():
             self.cotangent = whole.cotangent(prior.precisions())
         self.curvature = whole
-        self._numbers[_LOG_DET] = self.evidence.assess(0.0, whole).log_det
+        self._numbers[_OCCAM_FACTOR] = self.evidence.assess(0.0, whole).occam_factor
 
     def _of_all(self) -> Structure:
-        """The curvature of all N examples that the sums of all processes stand for, decomposed."""
+        """Return the curvature of all N examples, scaled up from the sums of all processes, decomposed."""
         if not self.weight:
-            raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
-        whole = self.total.scaled(self.examples / self.weight).over_all_(self.evidence.ranks)
-        for name, tensor in whole.parts().items():
+            raise ArgumentError("No batch was added to the running averages yet, so there is no curvature.")
+        whole = CurvatureSum(self.total.structure().scaled(self.examples / self.weight))
+        whole.sum_over(self.evidence.ranks)
+        curvature = whole.structure()
+        for name, tensor in curvature.factors().items():
             check_finite(name, tensor)
-        return whole.decomposed(self.evidence.ranks)
+        return curvature.decomposed(self.evidence.ranks)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
-        """The evidence under the present prior, from the running averages as they are now; it changes nothing.
+        """Return the evidence under the present prior from the running averages, without changing anything.
 
-        Its standard error is that of using some of the examples. It does not cover that the averages lag behind the
-        weights. It is NaN if fewer than two batches were added since the first decomposition.
+        The standard error comes from using only some of the examples. It does not cover that the averages lag behind
+        the weights. It is NaN if fewer than two batches were added since the first decomposition.
 
         Args:
-            log_likelihood: that of all N examples and its standard error; as of the examples seen lately if None.
+            log_likelihood: the log-likelihood of all N examples and its standard error; if None, it is estimated from
+                the examples seen lately.
         """
         whole = self._of_all()
         value, of_fit = self._late_fit().of_all(self.examples) if log_likelihood is None else log_likelihood
@@ -202,16 +205,16 @@ class RunningEvidence:
         return self.evidence.assess(value, whole, sqrt(of_fit**2 + of_log_det**2))
 
     def terms(self) -> Terms | None:
-        """The terms of the evidence as far as they are known without any work; None before the first decomposition.
+        """Return the terms of the evidence that are known without any computation; None before the first decomposition.
 
-        The log-likelihood is that of the examples seen lately, the log-determinant that of the last decomposition.
+        The log-likelihood is that of the examples seen lately, the Occam factor that of the last decomposition.
         """
-        log_det = float(self._numbers[_LOG_DET])
-        if isnan(log_det):
+        occam_factor = float(self._numbers[_OCCAM_FACTOR])
+        if isnan(occam_factor):
             return None
         with torch.no_grad():
-            log_prior = float(self.evidence.log_prior(self.total))
-        return Terms(self._late_fit().of_all(self.examples)[0], log_prior, log_det)
+            weight_penalty = float(self.evidence.weight_penalty(self.total.structure()))
+        return Terms(self._late_fit().of_all(self.examples)[0], weight_penalty, occam_factor)
 
     def _late_fit(self) -> Fit:
         return Fit(*self._numbers[_LATE_W : _ITS_SQUARE + 1].tolist())
@@ -222,30 +225,30 @@ class RunningEvidence:
         return float(self._numbers[_PAIRS]) >= _ENOUGH_PAIRS
 
     def consolidate(self) -> None:
-        """Bring the sums of all processes together in the first one, whose state is that of all."""
-        self.evidence.ranks.sum_(self.total.tensors())
+        """Add the sums of all processes up in the first one, so that its state is complete; the others begin anew."""
+        self.total.sum_over(self.evidence.ranks)
         self.leave_to_first()
 
     def leave_to_first(self) -> None:
-        """Begin again from nothing, unless this is the first process."""
+        """Clear the sum, unless this is the first process."""
         if not self.evidence.ranks.first:
-            for tensor in self.total.tensors():
-                tensor.zero_()
+            self.total.clear()
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that changes, by name, not copied."""
+        """Return every tensor that changes, by name, not copied."""
         named = {"numbers": self._numbers}
-        for owner, structure in (("total", self.total), ("cotangent", self.cotangent)):
+        owners: dict[str, CurvatureSum | Structure | None] = {"total": self.total, "cotangent": self.cotangent}
+        for owner, structure in owners.items():
             if structure is not None:
                 named |= {f"{owner}.{position}": tensor for position, tensor in enumerate(structure.tensors())}
         return named
 
     @torch.no_grad()
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` gave. The curvature itself is there again after the next decomposition."""
+        """Restore what `tensors` returned. The curvature itself is available after the next decomposition."""
         zeros = self.evidence.no_curvature()
         self._numbers.copy_(tensors["numbers"])
-        self.total = zeros.with_tensors(_owned("total", tensors, zeros))
+        self.total = CurvatureSum(zeros.with_tensors(_owned("total", tensors, zeros)))
         self.cotangent = zeros.with_tensors(_owned("cotangent", tensors, zeros)) if "cotangent.0" in tensors else None
 
 

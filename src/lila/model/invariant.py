@@ -1,6 +1,7 @@
-"""The invariant network: a network averaged over random transformations of its input (eq. invariant_function)."""
+"""The invariant network: a network averaged over random transformations of its input (Section 3.1, eq. 1)."""
 
 from collections.abc import Mapping
+from copy import copy
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from lila.augment.base import Augmentation
 from lila.augment.checks import check_views
 from lila.augment.noise import Draw, NoiseName, balanced_noise
 from lila.errors import ModelError
+from lila.model.layout import channels_last, gains_from_channels_last
 
 
 class InvariantModel(nn.Module):
@@ -18,7 +20,7 @@ class InvariantModel(nn.Module):
 
     Called without noise it behaves as dropout does: in training mode it draws fresh noise from PyTorch's global
     generator, independently for each example; in evaluation mode it uses one fixed set of S noise vectors for every
-    input, so that a prediction depends neither on the other inputs nor on how often it is asked for. That set is
+    input, so that a prediction depends neither on the other inputs nor on how often it is asked for. The fixed set is
     spread evenly about zero: a few random vectors would, on average, scale or turn all inputs.
 
     Args:
@@ -27,6 +29,9 @@ class InvariantModel(nn.Module):
         samples: S, the number of transformations to average over; the bound on the likelihood tightens with it.
         noise: "stratified" to spread the S noise vectors of an example over a Latin hypercube, which makes averages
             over them vary less, or "independent" as in the paper.
+
+    Attributes:
+        channels_last: whether images are laid out channels last for the network; see `in_fast_layout`.
     """
 
     def __init__(
@@ -42,65 +47,67 @@ class InvariantModel(nn.Module):
         self.net = net
         self.augmentation = augmentation
         self.samples = samples
-        self._takes_any_layout = True
+        self.channels_last = False
 
     def with_samples(self, samples: int) -> "InvariantModel":
-        """The same network and augmentation, not copied, averaged over at most another number of samples.
+        """Return the same network and augmentation, not copied, averaged over at most `samples` samples.
 
         A network that is not averaged stays so.
         """
-        return InvariantModel(self.net, self.augmentation, min(samples, self.samples), self.noise)
+        changed = copy(self)
+        changed.samples = min(samples, self.samples)
+        return changed
+
+    def in_fast_layout(self, x: Tensor) -> "InvariantModel":
+        """Return the same network and augmentation, not copied, with images laid out as the network computes fastest.
+
+        Where that may be channels last, the network is run on one image to find out whether it accepts the layout.
+
+        Args:
+            x: inputs, shape (b, *shape), of which the first is used.
+        """
+        if self.channels_last or not gains_from_channels_last(self.net, x[:1]):
+            return self
+        changed = copy(self)
+        changed.channels_last = True
+        return changed
 
     def draw(self, draw: Draw, index: Tensor, dtype: torch.dtype) -> Tensor:
-        """The noise of the examples with these indices, shape (len(index), S, k)."""
+        """Return the noise of the examples with these indices, shape (len(index), S, k)."""
         kinds = {NoiseName.INDEPENDENT: draw.uniform, NoiseName.STRATIFIED: draw.stratified}
         return kinds[self.noise](index, (self.samples, self.augmentation.noise_dim), dtype)
 
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
-        """The transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
+        """Return the transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
         views: Tensor = self.augmentation(x, noise)
         check_views(self.augmentation, x, noise, views)
-        return views.flatten(0, 1)
+        views = views.flatten(0, 1)
+        return channels_last(views) if self.channels_last and views.dim() == 4 else views
 
     def average(self, views: Tensor, batch: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:
         """Average the network's outputs at the views of each example: (b s, *shape) to (b, c).
 
         Args:
-            views: as from `views`.
-            batch: b.
+            views: the transformed inputs, as `views` returns them.
+            batch: b, the number of examples.
             weights: values to use in place of the network's own parameters, by name.
         """
-        try:
-            outputs = self._run(_channels_last(views) if self._lays_out(views) else views, weights)
-        except RuntimeError as error:
-            if "view size is not compatible" not in str(error) or not self._lays_out(views):
-                raise
-            self._takes_any_layout = False  # it takes pixels apart by Tensor.view
-            outputs = self._run(views, weights)
+        if weights is None:
+            outputs: Tensor = self.net(views)
+        else:
+            # A module with two names has one parameter. With tie_weights=True it would not be given back.
+            outputs = functional_call(self.net, dict(weights), (views,), tie_weights=False)
         if not isinstance(outputs, Tensor) or outputs.dim() != 2 or outputs.shape[0] != views.shape[0]:
             got = f"a tensor of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs)}"
             raise ModelError(
                 f"The network must map a batch of {views.shape[0]} inputs to outputs of shape ({views.shape[0]}, "
                 f"outputs), but {type(self.net).__name__} returned {got}. A single output needs a column of its own "
-                "(no squeeze); further dimensions want nn.Flatten(); of several results return the logits alone."
+                "(no squeeze); further dimensions need nn.Flatten(); of several results return the logits alone."
             )
         return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
 
-    def _run(self, views: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
-        if weights is None:
-            outputs: Tensor = self.net(views)
-        else:
-            # Without tying: a module with two names has one parameter, which would otherwise not be given back.
-            outputs = functional_call(self.net, dict(weights), (views,), tie_weights=False)
-        return outputs
-
-    def _lays_out(self, views: Tensor) -> bool:
-        """Whether to lay images out channels last: for convolutions on a CPU, unless the network proved unable to."""
-        convolves = any(isinstance(module, nn.Conv2d) for module in self.net.modules())
-        return self._takes_any_layout and convolves and views.dim() == 4 and views.device.type == "cpu"
-
     def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
-        """The averaged outputs at inputs x, shape (b, c), for noise of shape (b, s, k) or noise drawn as above."""
+        """Return the averaged outputs at inputs x, shape (b, c), for noise (b, s, k); it is drawn if None."""
         if noise is None:
             noise = self._fresh_noise(x) if self.training else self.fixed_noise(x)
         return self.average(self.views(x, noise), x.shape[0])
@@ -110,17 +117,6 @@ class InvariantModel(nn.Module):
         return self.draw(draw, torch.arange(len(x), device=x.device), x.dtype)
 
     def fixed_noise(self, x: Tensor) -> Tensor:
-        """The noise of evaluation mode, the same for every input: shape (b, S, k)."""
+        """Return the noise of evaluation mode, the same for every input, shape (b, S, k)."""
         shared = balanced_noise(self.samples, self.augmentation.noise_dim).to(x.device, x.dtype, copy=True)
         return shared.expand(x.shape[0], -1, -1)
-
-
-def _channels_last(images: Tensor) -> Tensor:
-    """The same images (n, c, h, w), laid out channels last, in which convolutions and pooling are faster on a CPU.
-
-    The stride of a single channel is a matter of choice, from which PyTorch infers the layout; `Tensor.contiguous`
-    leaves it alone, so it is made anew here.
-    """
-    width, channels = images.shape[3], images.shape[1]
-    rows = images.permute(0, 2, 3, 1).flatten(2)
-    return rows.unflatten(2, (width, channels)).permute(0, 3, 1, 2)

@@ -12,71 +12,128 @@ Indices: b examples, c outputs, r columns of the root. Each class gives, for one
 
 All are differentiable in f and in the likelihood's own parameters, also where a probability underflows.
 
-How much of the targets a network explains is told by its misfit, which is 0 for perfect predictions, as a share of the
-misfit of the best constant prediction. The latter follows from sums over the targets, so it can be had from batches:
+What a network predicts, and how good that is:
 
-    misfit           of each prediction                (b,)
-    target_sums      of statistics of the targets
-    constant_misfit  of the best constant prediction, from these sums
+    predict              class probabilities, label probabilities or the mean, from f         (b, c)
+    expected_prediction  the same for outputs that are uncertain                              (b, c)
+    noise_variance       variance of real targets around the mean
+    correct              whether the predicted class is the target                            (b,)
+    metrics              numbers by name that tell how good predictions are
+
+The share of the targets that a network does not explain is its misfit, which is 0 for perfect predictions, divided by
+the misfit of the best constant prediction. The latter follows from sums over the targets, so batches are enough:
+
+    misfit           how far each prediction is from its target                               (b,)
+    target_sums      sums of statistics of the targets
+    constant_misfit  the misfit of the best constant prediction, from these sums
 """
 
 from abc import ABC, abstractmethod
 from math import inf, log, pi
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lila.errors import ArgumentError, DataError
+from lila.model.metrics import class_scores
 
 
 class Likelihood(nn.Module, ABC):
-    """A log-concave density of the target given the network's output."""
+    """A log-concave density of the target given the network's output.
+
+    Attributes:
+        classifies: whether targets are classes, so that predictions are right or wrong; see `correct`.
+    """
+
+    classifies: ClassVar[bool] = False
 
     @abstractmethod
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
-        """Log-density of each target, shape (b,)."""
+        """Return the log-density of each target, shape (b,)."""
 
     @abstractmethod
     def score(self, f: Tensor, y: Tensor) -> Tensor:
-        """Gradient of the log-density in f, shape (b, c)."""
+        """Return the gradient of the log-density in f, shape (b, c)."""
 
     @abstractmethod
     def sizes(self, f: Tensor) -> Tensor:
-        """About the squared length of each column of the root L, shape (b, r)."""
+        """Return about the squared length of each column of the root L, shape (b, r)."""
 
     @abstractmethod
     def root_times(self, f: Tensor, z: Tensor) -> Tensor:
-        """The product of a root L of the output Hessian with z, (b, r, k) to (b, c, k), in a cost linear in c."""
+        """Return the product of a root L of the output Hessian with z, (b, r, k) to (b, c, k), at linear cost in c."""
 
     def root(self, f: Tensor) -> Tensor:
-        """The root L itself, shape (b, c, r)."""
+        """Return the root L itself, shape (b, c, r)."""
         count = self.sizes(f).shape[1]
         return self.root_times(f, torch.eye(count, dtype=f.dtype, device=f.device).expand(len(f), -1, -1))
 
     def hessian(self, f: Tensor) -> Tensor:
-        """The output Hessian Lambda = L L', shape (b, c, c)."""
+        """Return the output Hessian Lambda = L L', shape (b, c, c)."""
         root = self.root(f)
         return root @ root.mT
 
     def sum_of_hessians(self, f: Tensor) -> Tensor:
-        """The output Hessians summed over the examples, shape (c, c); subclasses know ways quadratic in c."""
+        """Return the sum of the output Hessians, shape (c, c); subclasses compute it at a cost quadratic in c."""
         return self.hessian(f).sum(0)
 
     def directions(self, f: Tensor) -> Tensor:
-        """An orthonormal basis of the directions in which the density changes with f, as columns (c, d)."""
+        """Return an orthonormal basis of the directions in which the density changes with f, as columns (c, d)."""
         return torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
 
+    def predict(self, f: Tensor) -> Tensor:
+        """Return what outputs f, shape (..., c), predict, in the same shape.
+
+        Raises:
+            ArgumentError: the likelihood does not define a prediction.
+        """
+        raise ArgumentError(
+            f"There is no predictive for a {type(self).__name__}, as it has no method `predict`. Define one, or make a "
+            "prediction of your own from Posterior.outputs(x), the mean and covariance of the network's outputs."
+        )
+
+    def expected_prediction(self, mean: Tensor, variance: Tensor, draws: Tensor | None = None) -> Tensor:
+        """Return the expected prediction for uncertain outputs, shape (b, c).
+
+        By default outputs are logits, and the expectation is approximated in closed form by predicting from
+        f / sqrt(1 + pi/8 var f), or by the average over draws if there are any.
+
+        Args:
+            mean: the mean of the outputs, shape (b, c).
+            variance: their variance, shape (b, c).
+            draws: draws of the outputs, shape (s, b, c), or None.
+        """
+        return self.predict(mean / (1 + pi / 8 * variance).sqrt()) if draws is None else self.predict(draws).mean(0)
+
+    def noise_variance(self) -> Tensor | None:
+        """Return the variance of real targets around their mean; None if targets are not real numbers."""
+        return None
+
+    def correct(self, f: Tensor, y: Tensor) -> Tensor:
+        """Return whether each predicted class is the target, shape (b,); only for a likelihood that classifies."""
+        raise ArgumentError(f"The predictions of a {type(self).__name__} are not right or wrong; see `classifies`.")
+
+    def metrics(self, f: Tensor, y: Tensor) -> dict[str, float]:
+        """Return numbers that tell how good predictions are, averaged over examples; "log_likelihood" is always there.
+
+        Args:
+            f: outputs, shape (n, c).
+            y: targets.
+        """
+        return {"log_likelihood": float(self.log_prob(f, y).mean())}
+
     def misfit(self, f: Tensor, y: Tensor) -> Tensor:
-        """How far each prediction is from its target, 0 at best, shape (b,): minus its log-probability by default."""
+        """Return how far each prediction is from its target, 0 at best, shape (b,); by default -log p(y | f)."""
         return -self.log_prob(f, y)
 
     def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
-        """Sums over the targets of a batch from which `constant_misfit` follows; of no entries if it does not."""
+        """Return the sums over the targets of a batch that `constant_misfit` needs; no entries if there is none."""
         return f.new_zeros(0)
 
     def constant_misfit(self, sums: Tensor, count: float) -> float | None:
-        """The mean misfit of the best constant prediction for `count` targets with these sums; None if not known."""
+        """Return the mean misfit of the best constant prediction for `count` targets; None if it is not known."""
         return None
 
     @abstractmethod
@@ -94,6 +151,8 @@ class Categorical(Likelihood):
         H = I - w w' / (1 + u'e),    w = u + e.
     """
 
+    classifies: ClassVar[bool] = True
+
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         return -F.cross_entropy(f, y.long(), reduction="none")
 
@@ -106,11 +165,11 @@ class Categorical(Likelihood):
     def root_times(self, f: Tensor, z: Tensor) -> Tensor:
         u, e, w = self._reflection(f)
         per_class = z.new_zeros(*f.shape, z.shape[2]).scatter(1, self._unlikely(f)[:, :, None].expand_as(z), z)
-        along = torch.einsum("bc,bck->bk", w, per_class) / (1 + (u * e).sum(1, keepdim=True))
-        return u[:, :, None] * (per_class - w[:, :, None] * along[:, None, :])
+        reflected = torch.einsum("bc,bck->bk", w, per_class) / (1 + (u * e).sum(1, keepdim=True))
+        return u[:, :, None] * (per_class - w[:, :, None] * reflected[:, None, :])
 
     def root(self, f: Tensor) -> Tensor:
-        """D H written out, column by column: an outer product to which D is added where class and column agree."""
+        """Return D H, column by column: an outer product, plus D where the column belongs to the class."""
         u, e, w = self._reflection(f)
         unlikely = self._unlikely(f)
         short = w.gather(1, unlikely) / (1 + (u * e).sum(1, keepdim=True))
@@ -118,34 +177,48 @@ class Categorical(Likelihood):
         return columns.scatter_add(2, unlikely[:, :, None], u.gather(1, unlikely)[:, :, None]).mT
 
     def sum_of_hessians(self, f: Tensor) -> Tensor:
-        """Rows of Lambda sum to zero, so its diagonal is known from what lies beside it, without cancellation."""
+        """Each row of Lambda sums to zero, so the diagonal follows from the other entries, without cancellation."""
         p = f.softmax(1)
         beside = (p.mT @ p).masked_fill(torch.eye(f.shape[1], dtype=torch.bool, device=f.device), 0.0)
         return beside.sum(1).diag() - beside
 
     def directions(self, f: Tensor) -> Tensor:
-        """All but that of equal entries: the reflection that swaps it and a unit vector, without the column of that."""
+        """The softmax is constant along (1, ..., 1); the other directions are an orthonormal basis of its complement.
+
+        A reflection swaps (1, ..., 1) / sqrt(C) and the first unit vector. Its other columns are that basis.
+        """
         v = torch.full_like(f[0], f.shape[1] ** -0.5)
         v[0] -= 1
         reflection = torch.eye(len(v), dtype=f.dtype, device=f.device) - 2 * v.outer(v) / v.dot(v)
         return reflection[:, 1:]
 
+    def predict(self, f: Tensor) -> Tensor:
+        """Return the probability of each class."""
+        return f.softmax(-1)
+
+    def correct(self, f: Tensor, y: Tensor) -> Tensor:
+        return f.argmax(1) == y
+
+    def metrics(self, f: Tensor, y: Tensor) -> dict[str, float]:
+        """Return "accuracy", "calibration_error" (expected, 15 bins), "brier" and "log_likelihood"."""
+        return class_scores(self.predict(f), y) | super().metrics(f, y)  # the latter from logits: it cannot underflow
+
     def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
-        """How many targets are of each class."""
+        """Return the number of targets of each class."""
         return torch.bincount(y.long(), minlength=f.shape[1]).to(f.dtype)
 
     def constant_misfit(self, sums: Tensor, count: float) -> float:
-        """The entropy of the class frequencies."""
+        """Return the entropy of the class frequencies."""
         return float(torch.special.entr(sums / count).sum())
 
     def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The vectors u, e and w, each (b, c)."""
+        """Return the vectors u, e and w, each (b, c)."""
         u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
         e = F.one_hot(f.argmax(1), f.shape[1]).to(f.dtype)
         return u, e, u + e
 
     def _unlikely(self, f: Tensor) -> Tensor:
-        """The classes that each column belongs to, all but the likeliest: (b, c - 1)."""
+        """Return the class that each column belongs to, for all classes but the likeliest: (b, c - 1)."""
         classes = torch.arange(f.shape[1] - 1, device=f.device)
         return classes + (classes >= f.argmax(1, keepdim=True))
 
@@ -187,12 +260,16 @@ class Bernoulli(Likelihood):
     def sum_of_hessians(self, f: Tensor) -> Tensor:
         return self.sizes(f).sum(0).diag()
 
+    def predict(self, f: Tensor) -> Tensor:
+        """Return the probability that each label is 1."""
+        return f.sigmoid()
+
     def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
-        """How many targets of each output are 1."""
+        """Return how many targets of each output are 1."""
         return _columns(f, y).sum(0)
 
     def constant_misfit(self, sums: Tensor, count: float) -> float:
-        """The entropy of each output's frequency of 1, summed."""
+        """Return the entropy of each output's frequency of 1, summed over outputs."""
         p = sums / count
         return float((torch.special.entr(p) + torch.special.entr(1 - p)).sum())
 
@@ -224,7 +301,7 @@ class Gaussian(Likelihood):
         self.log_sigma = nn.Parameter(torch.full(() if outputs is None else (outputs,), log(sigma)))
 
     def arguments(self) -> dict[str, int | None]:
-        """The arguments that make it again."""
+        """Return the arguments of the constructor that make it again."""
         return {"outputs": len(self.log_sigma) if self.log_sigma.dim() else None}
 
     @property
@@ -248,17 +325,28 @@ class Gaussian(Likelihood):
     def sum_of_hessians(self, f: Tensor) -> Tensor:
         return self.sizes(f).sum(0).diag()
 
+    def predict(self, f: Tensor) -> Tensor:
+        """Return the mean of the target, which is the output itself."""
+        return f
+
+    def expected_prediction(self, mean: Tensor, variance: Tensor, draws: Tensor | None = None) -> Tensor:
+        """Return the mean of the outputs: the prediction is linear in them."""
+        return mean
+
+    def noise_variance(self) -> Tensor:
+        return self.sigma.detach() ** 2
+
     def misfit(self, f: Tensor, y: Tensor) -> Tensor:
-        """The squared error, whatever sigma is."""
+        """Return the squared error, whatever sigma is."""
         return (_columns(f, y) - f).square().sum(1)
 
     def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
-        """Sum and sum of squares of the targets of each output, shape (2, c)."""
+        """Return the sum and the sum of squares of the targets of each output, shape (2, c)."""
         targets = _columns(f, y)
         return torch.stack([targets.sum(0), targets.square().sum(0)])
 
     def constant_misfit(self, sums: Tensor, count: float) -> float:
-        """The variance of the targets, summed over outputs."""
+        """Return the variance of the targets, summed over outputs."""
         mean, mean_square = sums / count
         return float((mean_square - mean.square()).clamp(min=0).sum())
 
@@ -273,7 +361,7 @@ class Gaussian(Likelihood):
 
 
 def _columns(f: Tensor, y: Tensor) -> Tensor:
-    """Targets in the shape and type of f: a vector of targets is a single column."""
+    """Return targets in the shape and type of f; a vector of targets is a single column."""
     return y.to(f.dtype).reshape(f.shape)
 
 

@@ -10,12 +10,9 @@ from torch import Tensor, nn
 from lila._util.choices import choose
 from lila.errors import ArgumentError, ModelError
 
-_ITERATIONS, _RELAXATION = 3, 0.7  # leave at most a 15th of the way: see `move_to_fixed_point_`
-_LEAST_DETERMINED = 1e-3  # of a weight: rounding may leave less than none
-_LOG_BOUNDS = (
-    log(1e-4),
-    log(1e4),
-)  # of precisions that the fixed point finds: weights of zero would have an infinite one
+_ITERATIONS, _RELAXATION = 3, 0.7  # leave at most 0.4^3, a 15th, of the way; see `move_to_fixed_point_`
+_LEAST_DETERMINED = 1e-3  # weights: by rounding their number may come out as zero or negative
+_LOG_BOUNDS = (log(1e-4), log(1e4))  # of precisions at the fixed point, which would be infinite for weights of zero
 
 
 class PriorStructure(StrEnum):
@@ -38,7 +35,7 @@ class GaussianPrior(nn.Module):
         precision: the precision from which learning starts.
 
     Attributes:
-        log_precisions: the learned parameters: log delta, one tensor per group of weights that shares one.
+        log_precisions: the learned parameters, log delta: one tensor per group of weights that share a precision.
     """
 
     def __init__(self, net: nn.Module, structure: str | PriorStructure = "layerwise", precision: float = 1.0) -> None:
@@ -66,19 +63,33 @@ class GaussianPrior(nn.Module):
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """Names of the weights that the prior is over."""
+        """The names of the weights that the prior is over."""
         return tuple(self._group)
 
     def precisions(self) -> dict[str, Tensor]:
-        """Delta of each weight tensor by its name, of shape () or of the weight's shape."""
+        """Return delta of each weight tensor by its name, of shape () or of the weight's shape."""
         return {name: self.log_precisions[self._position[group]].exp() for name, group in self._group.items()}
 
     def by_group(self) -> dict[str, Tensor]:
-        """Delta of each group of weights that shares one: the name of a layer, of a weight, or "" for all."""
+        """Return delta of each group of weights that shares one, by the name of a layer, of a weight, or "" for all."""
         return {group: self.log_precisions[i].exp() for group, i in self._position.items()}
 
+    def weight_penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
+        """Return -1/2 sum delta theta^2, the part of log p(theta) that depends on the weights, in float64.
+
+        Args:
+            weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
+        """
+        precisions = self.precisions()
+        terms = [
+            (precisions[name] * weight**2).sum(dtype=torch.float64)
+            for name, weight in weights.items()
+            if name in precisions
+        ]
+        return -0.5 * torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
     def log_prob(self, weights: Mapping[str, Tensor]) -> Tensor:
-        """The log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
+        """Return the log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
 
         Args:
             weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.

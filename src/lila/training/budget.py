@@ -15,6 +15,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data
 from lila.errors import MemoryBudgetError
 from lila.laplace.evidence import Evidence
+from lila.laplace.log_likelihood import log_likelihoods
 from lila.laplace.passes import pull_back
 from lila.training.choices import PassesName
 from lila.training.methods import LearnedBy
@@ -82,7 +83,7 @@ def _of_pass(evidence: Evidence, data: Data, count: int) -> int:
     cotangent = evidence.no_curvature()  # it has the size of the true one, but needs no decompositions
     batch = repeated(next(evidence.examples(data).batches(1)), count)
     pass_ = evidence.gradient_pass()
-    parameters = list(evidence.pulled().values())
+    parameters = list(evidence.data_hyperparameters().values())
     with Allocation() as allocation, torch.enable_grad():
         pull_back(pass_, [batch], cotangent, parameters) if parameters else pass_.batch(batch, differentiable=False)
     return allocation.peak
@@ -94,11 +95,9 @@ def _of_step(evidence: Evidence, data: Data, count: int, settings: ResolvedSetti
     model = evidence.model.with_samples(settings.weight_samples)
     module = model if eta_by_loss else model.net
     with Allocation() as allocation, torch.enable_grad():
-        with torch.set_grad_enabled(eta_by_loss):
-            views = model.views(batch.x, model.draw(Draw(), batch.index, batch.x.dtype))
-        log_likelihood = evidence.likelihood.log_prob(model.average(views, count), batch.y).sum()
+        _, each = log_likelihoods(model, evidence.likelihood, batch, Draw(), differentiate_views=eta_by_loss)
         parameters = [p for p in module.parameters() if p.requires_grad]
-        torch.autograd.grad(log_likelihood, parameters, allow_unused=True)
+        torch.autograd.grad(each.sum(), parameters, allow_unused=True)
     return allocation.peak
 
 

@@ -165,7 +165,7 @@ class HyperOptimiser:
         moving = [name for name in self.optimisers if self.ranges_move or (name == "hyper" and self.prior_moves)]
         with trainable([p for name in moving for p in optimised(self.optimisers[name])]):
             gradients = running.add(batch, Draw(self.seed, 2 * self.taken - 1), count, fade=exp(-count / window))
-            parameters = running.evidence.pulled()
+            parameters = running.evidence.data_hyperparameters()
             for name, gradient in gradients.items():
                 parameters[name].grad = -gradient
         for name in moving:

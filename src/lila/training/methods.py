@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from lila.laplace.passes import Average
+from lila.laplace.log_likelihood import Average
 
 
 class LearnedBy(Enum):

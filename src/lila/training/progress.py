@@ -57,7 +57,7 @@ def facts(record: EpochRecord, epochs: int) -> dict[str, str]:
         texts["accuracy"] = f"{record.accuracy:.1%}"
     if record.evidence is not None:
         e = record.evidence
-        texts["evidence"] = f"{e.value:.1f} = {e.log_likelihood:.1f} {e.log_prior:+.1f} {e.log_det:+.1f}"
+        texts["evidence"] = f"{e.value:.1f} = {e.log_likelihood:.1f} {e.weight_penalty:+.1f} {e.occam_factor:+.1f}"
     texts |= record.readable_ranges
     seconds = round(record.seconds.total * (epochs - record.epoch))
     texts["left"] = f"{seconds // 60} min {seconds % 60:02} s"

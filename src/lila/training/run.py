@@ -83,7 +83,7 @@ class Run:
         error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
         lines.append(
             f"  evidence {e.value:.1f}{error} nats = {e.log_likelihood:.1f} log-likelihood "
-            f"{e.log_prior:+.1f} log prior {e.log_det:+.1f} log-determinant"
+            f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
             lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
@@ -96,8 +96,9 @@ class Run:
             raise ArgumentError(
                 "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
-                f"evidence = lila.Evidence(run.model, run.likelihood, run.prior, {self.settings.structure!r}, "
-                f"{self.settings.curvature!r}, layers={self.settings.procedure.layers!r})."
+                "evidence = lila.Evidence(run.model, run.likelihood, run.prior, "
+                f"structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
+                f"layers={self.settings.procedure.layers!r})."
             )
         return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
 

@@ -1,25 +1,18 @@
-"""How good predictions are: accuracy, log-likelihood and calibration."""
+"""How good the predictions of a network on a data set are."""
 
 import torch
-from torch import Tensor
 
 from lila._util.ranks import ALONE, Ranks
 from lila.data.examples import Data, Examples
 from lila.model.invariant import InvariantModel
-from lila.model.likelihood import Categorical, Likelihood
-
-_BINS = 15
+from lila.model.likelihood import Likelihood
 
 
 @torch.no_grad()
 def evaluate(
     model: InvariantModel, likelihood: Likelihood, data: Data, batch: int, ranks: Ranks = ALONE
 ) -> dict[str, float]:
-    """Score the invariant network's predictions on a data set, per example.
-
-    Returns:
-        "log_likelihood", and for classes "accuracy", "calibration_error" (expected, 15 bins) and "brier".
-    """
+    """Return the metrics of the invariant network's predictions on a data set, as its likelihood defines them."""
     was_training = model.training
     model.eval()
     examples = Examples(data, next(model.parameters()).device)
@@ -33,31 +26,4 @@ def evaluate(
     ranks.sum_([f, y])  # each process has filled its rows and left zeros elsewhere
     model.train(was_training)
     likelihood.check_targets(f.shape[1], y)
-    scores = class_scores(f.softmax(1), y) if isinstance(likelihood, Categorical) else {}
-    return scores | {"log_likelihood": float(likelihood.log_prob(f, y).mean())}  # from logits, which cannot underflow
-
-
-def class_scores(probabilities: Tensor, y: Tensor) -> dict[str, float]:
-    """Score class probabilities (n, c), such as those of `Posterior.predict`, against the true classes y.
-
-    Returns:
-        Per example: "accuracy", "log_likelihood", "calibration_error" (expected, 15 bins) and "brier".
-    """
-    confidence, predicted = probabilities.max(1)
-    correct = (predicted == y).to(probabilities.dtype)
-    one_hot = torch.nn.functional.one_hot(y, probabilities.shape[1])
-    return {
-        "accuracy": float(correct.mean()),
-        "log_likelihood": float(probabilities.gather(1, y[:, None]).log().mean()),
-        "calibration_error": calibration_error(confidence, correct),
-        "brier": float((probabilities - one_hot).square().sum(1).mean()),
-    }
-
-
-def calibration_error(confidence: Tensor, correct: Tensor) -> float:
-    """Return the expected calibration error: |accuracy - confidence| per bin of confidence, weighted by its share."""
-    bins = (confidence * _BINS).long().clamp(max=_BINS - 1)
-    gaps = torch.zeros(_BINS, dtype=confidence.dtype, device=confidence.device).index_add_(
-        0, bins, correct - confidence
-    )
-    return float(gaps.abs().sum() / len(confidence))
+    return likelihood.metrics(f, y)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from lila._util.choices import check_count, choose
 from lila._util.memory import parse_bytes
 from lila.augment.noise import NoiseName
-from lila.curvature import CurvatureKind, StructureName
+from lila.curvature import CurvatureKind, find_structure
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
 from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
@@ -136,7 +136,7 @@ class Settings:
         choose(PassesName, self.passes, "kind of passes")
         choose(NoiseName, self.noise, "kind of noise")
         choose(AveragesName, self.averages, "kind of averages")
-        choose(StructureName, self.structure, "curvature structure")
+        find_structure(self.structure)
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
         if self.precision_steps is not None:

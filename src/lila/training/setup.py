@@ -37,6 +37,7 @@ def new_state(
             "augmentation ranges to start from, and to stay at (init=...)."
         )
     model = InvariantModel(net, chosen, 1 if plain else settings.samples, settings.noise)
+    model = model.in_fast_layout(next(Examples(data, like.device).batches(1)).x)
     precision = settings.weight_decay * len(Examples(data)) if procedure.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision)
     return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)
@@ -66,14 +67,14 @@ def make_evidence(
         state.model,
         state.likelihood,
         state.prior,
-        settings.structure,
-        settings.curvature,
-        probes,
-        gradient_probes,
-        settings.microbatch,
-        settings.procedure.layers,
-        settings.procedure.average,
-        ranks,
+        structure=settings.structure,
+        curvature=settings.curvature,
+        probes=probes,
+        gradient_probes=gradient_probes,
+        microbatch=settings.microbatch,
+        layers=settings.procedure.layers,
+        average=settings.procedure.average,
+        ranks=ranks,
         unbiased=settings.averages == AveragesName.UNBIASED,
     )
 

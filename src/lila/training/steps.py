@@ -13,8 +13,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence
-from lila.laplace.passes import log_likelihoods
-from lila.model.likelihood import Categorical
+from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.choices import PrecisionSteps
 from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
@@ -77,7 +76,7 @@ def train_epoch(
     total, correct = sums.tolist()
     _check_loss(total)
     count = len(examples)
-    return TrainedEpoch(-total / count, correct / count if isinstance(state.likelihood, Categorical) else None, seconds)
+    return TrainedEpoch(-total / count, correct / count if state.likelihood.classifies else None, seconds)
 
 
 def _check_loss(loss: float) -> None:
@@ -108,14 +107,13 @@ def _step_weights(
     sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
     with ranks.together(sums.device):
         for part in batch.split(settings.weight_microbatch):
-            outputs, each = log_likelihoods(
-                state.weights_model, state.likelihood, part, draw, settings.procedure.average
-            )
+            model, average = state.weights_model, settings.procedure.average
+            outputs, each = log_likelihoods(model, state.likelihood, part, draw, average=average)
             log_likelihood = each.sum()
             (-log_likelihood / whole).backward()
             sums[0] += log_likelihood.detach()
-            if isinstance(state.likelihood, Categorical):
-                sums[1] += (outputs.argmax(1) == part.y).sum()
+            if state.likelihood.classifies:
+                sums[1] += state.likelihood.correct(outputs, part.y).sum()
     sum_gradients(stepped, ranks)
     _add_prior_gradient(state, examples)
     if settings.procedure.rewards_eta and "eta" in groups:

@@ -27,7 +27,7 @@ def history(epochs: int = 3) -> list[lila.EpochRecord]:
             epoch=epoch,
             loss=0.5,
             ranges={name: epoch * (i + 1) / 10 for i, name in enumerate(NAMES)},
-            evidence=Terms(log_likelihood=-1000.0, log_prior=-9000.0, log_det=7000.0),
+            evidence=Terms(log_likelihood=-1000.0, weight_penalty=-500.0, occam_factor=-1500.0),
         )
         for epoch in range(1, epochs + 1)
     ]

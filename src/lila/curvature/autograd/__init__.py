@@ -1,1 +1,1 @@
-"""How layers' inputs and gradients are had from autograd, and fast."""
+"""How autograd gives the inputs and gradients of all layers: a plain recording, and one module per speed-up."""

@@ -1,26 +1,34 @@
-"""Running the invariant network so that a tape of its layers remains."""
+"""Run the invariant network so that a tape of its layers remains."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from lila.curvature.autograd.edges import Key, merged, shifted
-from lila.curvature.autograd.lean import LeanOperations
-from lila.curvature.autograd.linearity import linear_between_kinks
+from lila.curvature.autograd.constant_jacobian import linear_between_kinks
+from lila.curvature.autograd.lean_operations import LeanOperations
+from lila.curvature.autograd.linear_head import LastUse
+from lila.curvature.autograd.shared_gradients import SharedGradients
+from lila.curvature.autograd.speedups import ALL_SPEEDUPS, Speedups
 from lila.curvature.autograd.tape import Samples, Tape, sum_over_samples
 from lila.curvature.layers import Layer
-from lila.curvature.rules import LinearRule
 from lila.errors import ModelError
 from lila.model.invariant import InvariantModel
 
 
 def record(
-    model: InvariantModel, layers: Iterable[Layer], x: Tensor, noise: Tensor, samples: Samples, differentiable: bool
+    model: InvariantModel,
+    layers: Iterable[Layer],
+    x: Tensor,
+    noise: Tensor,
+    samples: Samples,
+    *,
+    differentiable: bool,
+    speedups: Speedups = ALL_SPEEDUPS,
 ) -> Tape:
     """Run the invariant network on a batch and record its layers.
 
@@ -28,15 +36,17 @@ def record(
 
     Args:
         model: the invariant network.
-        layers: those to record.
+        layers: the layers to record.
         x: inputs, shape (b, *shape).
         noise: shape (b, s, k).
         samples: what becomes of the samples of an example.
-        differentiable: keep a graph to the parameters of the augmentation.
+        differentiable: whether to keep a graph to the parameters of the augmentation.
+        speedups: the shortcuts to take.
     """
     views = model.views(x, noise)
     if not (differentiable and views.requires_grad):
-        # Every layer's output needs a place in the graph; a copy, as a network may begin with an in-place operation.
+        # Every layer's output needs a place in the graph. The copy is for networks that begin with an in-place
+        # operation.
         with torch.enable_grad():
             views = views.detach().requires_grad_().clone()
     start = views.grad_fn
@@ -44,29 +54,32 @@ def record(
     recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable)
     hooks = recorder.attach(model.net)
     try:
-        with torch.enable_grad(), LeanOperations():
-            outputs = model.average(views, len(x), weights)
-            outputs, head = recorder.with_head(outputs)
+        with torch.enable_grad(), LeanOperations() if speedups.lean_operations else nullcontext():
+            outputs, head = model.average(views, len(x), weights), None
+            if speedups.linear_head:
+                outputs, head = recorder.with_head(outputs)
     finally:
         for hook in hooks:
             hook.remove()
+    edges = tuple(map(tuple, recorder.edges))
     return Tape(
         outputs=outputs,
         each=recorder.returned,
         layers=recorder.layers,
         uses=tuple(map(tuple, recorder.uses)),
-        edges=merged(recorder.edges, recorder.shifts, outputs),
+        edges=recorder.shared.merge(edges, outputs) if speedups.shared_gradients else edges,
         views=len(views),
         samples=samples,
         differentiable=differentiable,
-        linear=differentiable and linear_between_kinks(outputs, start),
+        constant_jacobian=speedups.constant_jacobian and differentiable and linear_between_kinks(outputs, start),
         head=head,
+        speedups=speedups,
     )
 
 
 @dataclass
 class _Recorder:
-    """What is noted down while the network runs.
+    """What is noted while the network runs.
 
     Attributes:
         layers: the layers to record.
@@ -75,9 +88,9 @@ class _Recorder:
         samples: what becomes of the samples of an example.
         differentiable: whether inputs keep a graph.
         uses: per layer, the inputs a of each use.
-        edges: per layer, where the output of each use enters the graph.
-        shifts: by the key of an edge, that of the output of a layer which adds a constant to it.
-        last: position, input, averaged inputs with a graph, and output of the layer that ran last.
+        edges: per layer, the edge of the graph at the output of each use.
+        shared: the layers that add a constant to the output of another.
+        last: the use of a layer that ran last.
         returned: what the network returned.
     """
 
@@ -88,38 +101,34 @@ class _Recorder:
     differentiable: bool
     uses: list[list[Tensor]] = field(init=False)
     edges: list[list[GradientEdge]] = field(init=False)
-    shifts: dict[Key, GradientEdge] = field(init=False)
-    last: tuple[int, Tensor, Tensor, Tensor] | None = field(init=False)
-    returned: Any = field(init=False)
+    shared: SharedGradients = field(init=False, default_factory=SharedGradients)
+    last: LastUse | None = field(init=False, default=None)
+    returned: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.uses, self.edges = [[] for _ in self.layers], [[] for _ in self.layers]
 
     def attach(self, net: nn.Module) -> list[Any]:
-        """Hooks that note everything, to be removed after the run."""
+        """Attach hooks that note everything, and return them; they are to be removed after the run."""
         of_layers = [
             layer.module.register_forward_hook(self._hook(position), with_kwargs=True)
             for position, layer in enumerate(self.layers)
         ]
-        return [*of_layers, net.register_forward_pre_hook(self._begin), net.register_forward_hook(self._end)]
+        return [*of_layers, net.register_forward_hook(self._end)]
 
     def with_head(self, outputs: Tensor) -> tuple[Tensor, int | None]:
-        """The averaged outputs, given by the head at its averaged inputs if there is one, and its position."""
-        if self.samples is not Samples.AVERAGED or self.last is None:
-            return outputs, None
-        position, x, a, output = self.last
-        if output is not self.returned or len(self.uses[position]) > 1:
-            return outputs, None
-        module = _as_affine(self.layers[position], x, output)
-        if module is None or self.layers[position].weight is None:  # frozen: its inputs were not recorded
-            return outputs, None
-        bias = None if module.bias is None else module.bias.detach()
-        outputs = F.linear(a[:, 0, 0, : module.in_features], module.weight.detach(), bias)
-        self.edges[position][-1] = get_gradient_edge(outputs)
-        return outputs, position
+        """Return the averaged outputs, computed by the head from its averaged inputs, and the position of the head.
 
-    def _begin(self, *_: Any) -> None:
-        """Start anew, as does a network that is run again in another layout."""
-        self.uses, self.edges = [[] for _ in self.layers], [[] for _ in self.layers]
-        self.shifts = {}
-        self.last = self.returned = None
+        If the network has no head, or samples are not averaged, the outputs stay as they are and the position is None.
+        """
+        last = self.last
+        if last is None or self.samples is not Samples.AVERAGED or len(self.uses[last.position]) > 1:
+            return outputs, None
+        if not last.is_head(self.returned):
+            return outputs, None
+        outputs = last.averaged_outputs()
+        self.edges[last.position][-1] = get_gradient_edge(outputs)
+        return outputs, last.position
 
     def _end(self, net: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self.returned = output
@@ -136,35 +145,25 @@ class _Recorder:
             x = args[0] if args else next(iter(kwargs.values()))
             a = self._inputs(layer, x)
             self.uses[position].append(a if self.differentiable else a.detach())
-            # The edge, not the tensor: an in-place activation would take the tensor to the other side of itself.
+            # Note the edge and not the tensor: an in-place activation turns the tensor into the activation's result.
             edge = get_gradient_edge(output)
             self.edges[position].append(edge)
-            if (source := shifted(x, output)) is not None:
-                self.shifts[source] = edge
-            self.last = position, x, a, output
-            # Autograd rewrites the history of a view that is changed in place, and the edge with it: hand on a copy.
+            self.shared.note(x, output, edge)
+            self.last = LastUse(position, layer, x, a, output)
+            # Autograd rewrites the history of a view that is changed in place, and the edge with it. So hand on a copy.
             return output.clone() if output._is_view() else None
 
         return hook
 
     def _inputs(self, layer: Layer, x: Tensor) -> Tensor:
-        """The layer's inputs a, shape (b, t, r, d); averaging commutes with everything linear, so it comes first."""
+        """Return a layer's inputs a, shape (b, t, r, d); the average comes first, as the rest is linear."""
         if x.shape[0] % self.views:
             raise ModelError(
                 f"Layer {layer.name!r} got an input of shape {tuple(x.shape)} when the network was given "
                 f"{self.views} inputs. The first dimension of every layer's input must run over the network's "
-                "inputs (batch first), so that what belongs to which example can be told."
+                "inputs (batch first), so that it is known which rows belong to which example."
             )
         raw = layer.rule.features(layer.module, x)
         if self.samples is Samples.AVERAGED:
             raw = sum_over_samples(raw, self.batch, self.views) / (self.views // self.batch)
         return layer.inputs(raw).unflatten(0, (self.batch, -1)).flatten(1, 2)
-
-
-def _as_affine(layer: Layer, x: Tensor, output: Tensor) -> nn.Linear | None:
-    """The module of a layer that is `nn.Linear` and nothing else, used with one position per view; or None."""
-    module = layer.module
-    if not isinstance(module, nn.Linear) or type(module) is not nn.Linear or type(layer.rule) is not LinearRule:
-        return None
-    made_by = output.grad_fn.name() if output.grad_fn else ""
-    return module if x.dim() == 2 and made_by in ("AddmmBackward0", "MmBackward0") else None

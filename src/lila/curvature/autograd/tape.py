@@ -1,23 +1,23 @@
-"""What a run of the invariant network leaves behind: for each layer, its inputs and the way back to its outputs.
+"""What a run of the invariant network leaves behind: each layer's inputs, and the way back to its outputs.
 
-For an invariant network the outputs are f_hat = 1/S sum_s f(x_s), so the gradient of f_hat at the layer's output for
-view s is g_s / S. Summed over s it is the average of the Jacobians g_s (eq. kfac_aug). Kept apart, the samples act as
-further positions: the Jacobian of f_hat in a layer's weights is sum_{s,t} (g_st / S) a_st' (eq. aug_ggn).
-
-Where the network ends in a linear layer, its head, f_hat = W (1/S sum_s h_s) + b for the inputs h_s of the head. Then
-columns are pulled back through W once per example rather than once per view, and the head's own g are the columns.
+The outputs of an invariant network are f_hat = 1/S sum_s f(x_s), so the gradient of f_hat at a layer's output for view
+s is g_s / S. Summed over s it is the average of the Jacobians g_s (Section 4.2, eq. 15). If the samples are kept apart,
+they act as further positions: the Jacobian of f_hat in a layer's weights is sum_{s,t} (g_st / S) a_st' (Section 4.1,
+eq. 12).
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.autograd.graph import GradientEdge
 
-from lila.curvature.autograd.edges import Key, key
+from lila.curvature.autograd import constant_jacobian
+from lila.curvature.autograd.graph import Key, key
+from lila.curvature.autograd.speedups import ALL_SPEEDUPS, Speedups
 from lila.curvature.layers import Layer
 
 
@@ -30,22 +30,24 @@ class Samples(Enum):
     """They are further positions of the layer, so that the Jacobian itself is averaged."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tape:
     """A recorded run.
 
     Attributes:
         outputs: f_hat, shape (b, c), with a graph to the layers' outputs.
-        each: f at each view, shape (v, c), with the same graph.
-        layers: the layers recorded.
+        each: the output f at each view, shape (v, c), with the same graph.
+        layers: the recorded layers.
         uses: per layer, the inputs a of each of its uses, shape (b, t, r, d).
-        edges: per layer, where the output of each of its uses enters the graph, or one with the same gradient.
+        edges: per layer, the edge of the graph at the output of each of its uses, or another edge with the same
+            gradient.
         views: v = b s, the number of inputs that the network was given.
         samples: what becomes of the samples of an example.
         differentiable: whether everything carries a graph to the hyperparameters.
-        linear: whether the network is linear between its kinks.
-        head: position among the layers of the linear one that gives f_hat; its edge has a row per example. None if
-            there is none, or the samples are positions.
+        constant_jacobian: whether the network is known to be linear between its kinks.
+        head: the position, among the layers, of the linear layer that f_hat was computed by from averaged inputs; its
+            edge has one row per example. None if there is no such layer.
+        speedups: the shortcuts with which the run was recorded.
     """
 
     outputs: Tensor
@@ -56,36 +58,34 @@ class Tape:
     views: int
     samples: Samples
     differentiable: bool
-    linear: bool
+    constant_jacobian: bool = False
     head: int | None = None
-
-    def body(self) -> "Tape":
-        """The same without the head: the layers to which columns must be pulled back."""
-        kept = [position for position in range(len(self.layers)) if position != self.head]
-        return replace(
-            self,
-            layers=tuple(self.layers[position] for position in kept),
-            uses=tuple(self.uses[position] for position in kept),
-            edges=tuple(self.edges[position] for position in kept),
-            head=None,
-        )
+    speedups: Speedups = ALL_SPEEDUPS
 
     def inputs(self) -> tuple[Tensor, ...]:
-        """Per layer, the inputs a of all its uses, shape (b, t, r, d): further uses are further positions."""
+        """Return, per layer, the inputs a of all its uses, shape (b, t, r, d): further uses are further positions."""
         return tuple(
             self._join(list(uses), layer, layer.shape[2]) for layer, uses in zip(self.layers, self.uses, strict=True)
         )
 
-    def pull(self, column: Tensor) -> tuple[Tensor, ...]:
-        """Per layer, the gradients g of <column, f_hat> for a column (b, c), shape (b, t, r, o)."""
-        if self.differentiable and self.linear and column.requires_grad:
-            pulled: tuple[Tensor, ...] = _LinearPull.apply(column, self)  # type: ignore[no-untyped-call]
-            return pulled
-        return self.gradients(column, create_graph=self.differentiable and not self.linear)
+    def pull(self, column: Tensor, positions: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+        """Return, per layer, the gradients g of <column, f_hat>, shape (b, t, r, o).
 
-    def gradients(self, column: Tensor, create_graph: bool) -> tuple[Tensor, ...]:
-        """What `pull` returns, by autograd, with a graph or not."""
-        edges = {key(edge): edge for of_layer in self.edges for edge in of_layer}  # layers may share one
+        Args:
+            column: a column in output space for each example, shape (b, c).
+            positions: the positions of the layers that are wanted; all if None.
+        """
+        if self.differentiable and self.constant_jacobian and column.requires_grad:
+            gradients = partial(self.gradients, positions=positions, create_graph=True)
+            return constant_jacobian.pull_back(column, gradients)
+        return self.gradients(column, positions, create_graph=self.differentiable and not self.constant_jacobian)
+
+    def gradients(
+        self, column: Tensor, positions: Sequence[int] | None = None, *, create_graph: bool
+    ) -> tuple[Tensor, ...]:
+        """Return what `pull` returns, computed by autograd, with a graph or without."""
+        wanted = range(len(self.layers)) if positions is None else positions
+        edges = {key(edge): edge for position in wanted for edge in self.edges[position]}  # layers may share one
         found = (
             torch.autograd.grad(
                 self.outputs,
@@ -98,22 +98,20 @@ class Tape:
             if edges
             else ()
         )
-        grads = {at: self._over_samples(at, grad) for at, grad in zip(edges, found, strict=True)}
-        return tuple(
-            self._join(
-                [self._arrange(layer, grads[key(edge)], a) for a, edge in zip(uses, of_layer, strict=True)],
-                layer,
-                layer.shape[1],
-            )
-            for layer, uses, of_layer in zip(self.layers, self.uses, self.edges, strict=True)
-        )
+        grads = {at: self._sum_over_samples(at, grad) for at, grad in zip(edges, found, strict=True)}
+        return tuple(self._of_layer(position, grads) for position in wanted)
 
-    def _over_samples(self, at: Key, grad: Tensor | None) -> Tensor | None:
-        """A gradient in a layer's output; if samples are averaged, their sum: (v folds, ...) to (b folds, ...)."""
+    def _sum_over_samples(self, at: Key, grad: Tensor | None) -> Tensor | None:
+        """Sum a gradient over the samples, (v folds, ...) to (b folds, ...), if they are to be averaged."""
         of_head = self.head is not None and at == key(self.edges[self.head][0])
         if grad is None or of_head or self.samples is Samples.POSITIONS:
             return grad
         return sum_over_samples(grad, len(self.outputs), self.views)
+
+    def _of_layer(self, position: int, grads: dict[Key, Tensor | None]) -> Tensor:
+        layer = self.layers[position]
+        uses = zip(self.uses[position], self.edges[position], strict=True)
+        return self._join([self._arrange(layer, grads[key(edge)], a) for a, edge in uses], layer, layer.shape[1])
 
     def _arrange(self, layer: Layer, grad: Tensor | None, a: Tensor) -> Tensor:
         if grad is None:  # the output does not depend on this use of the layer
@@ -122,34 +120,13 @@ class Tape:
         return g.unflatten(0, (len(self.outputs), -1)).flatten(1, 2)
 
     def _join(self, uses: list[Tensor], layer: Layer, width: int) -> Tensor:
-        if not uses:  # the layer was never reached: no positions at all
+        if not uses:  # the layer was never reached: it has no positions at all
             return self.outputs.new_zeros(len(self.outputs), 0, layer.shape[0], width)
         return uses[0] if len(uses) == 1 else torch.cat(uses, dim=1)
 
 
-class _LinearPull(torch.autograd.Function):
-    """g = J' u of a network whose J is constant: the gradient in u of a cotangent v is J v, and there is no other."""
-
-    @staticmethod
-    def forward(ctx: Any, column: Tensor, tape: Tape) -> tuple[Tensor, ...]:
-        ctx.column = column.detach().requires_grad_()
-        with torch.enable_grad():
-            ctx.pulled = tape.gradients(ctx.column, create_graph=True)
-        return tuple(g.detach() for g in ctx.pulled)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None]:
-        pairs = [(g, v) for g, v in zip(ctx.pulled, cotangents, strict=True) if g.requires_grad]
-        if not pairs:  # no layer reaches the output
-            return torch.zeros_like(ctx.column), None
-        pulled, cotangents = zip(*pairs, strict=True)
-        (pushed,) = torch.autograd.grad(pulled, ctx.column, cotangents)
-        return pushed, None
-
-
 def sum_over_samples(x: Tensor, batch: int, views: int) -> Tensor:
-    """(v folds, ...) to (b folds, ...), in the order in which they lie in memory, so that gradients keep the layout."""
+    """Sum (v folds, ...) to (b folds, ...) in the order of memory, so that gradients keep the layout of the images."""
     channels_last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
     ordered = x.permute(0, 2, 3, 1) if channels_last else x
     by_sample = ordered.reshape(batch, views // batch, x.shape[0] // views, *ordered.shape[1:])

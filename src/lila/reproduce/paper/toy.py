@@ -152,7 +152,7 @@ def work(arguments: Mapping[str, Any], surroundings: Surroundings) -> Result:
     start = Rotation2d(init=arguments.get("start", 0.0))
     run = fit(net, data, start, progress="silent", device=surroundings.device, microbatch=200, **settings, **chosen)
     average = run.settings.procedure.average
-    full = Evidence(run.model, run.likelihood, run.prior, "full", microbatch=200, average=average)
+    full = Evidence(run.model, run.likelihood, run.prior, structure="full", microbatch=200, average=average)
     estimate = full.estimate(data, Draw(seed, _UNSEEN_EPOCH))
     posterior = Posterior(run.model.eval(), run.likelihood, run.prior, estimate.curvature)
     points = grid().to(next(net.parameters()).device)

@@ -66,11 +66,12 @@ def plot_evidence(axes: "Axes", history: Sequence[EpochRecord]) -> None:
         empty_axes(axes)
         return
     epochs = [epoch for epoch, _ in known]
-    parts = {"evidence": ("value",), "fit": ("log_likelihood",), "complexity": ("log_prior", "log_det")}
+    totals, fits = ([getattr(terms, name) / 1000 for _, terms in known] for name in ("value", "log_likelihood"))
+    complexity = [total - fit for total, fit in zip(totals, fits, strict=True)]  # weight penalty and Occam factor
+    parts = {"evidence": totals, "fit": fits, "complexity": complexity}
     colours = (INK, COLOURS[0], COLOURS[2])
     ends = {}
-    for (name, terms), colour in zip(parts.items(), colours, strict=True):
-        values = [sum(getattr(evidence, term) for term in terms) / 1000 for _, evidence in known]
+    for (name, values), colour in zip(parts.items(), colours, strict=True):
         axes.plot(epochs, values, c=colour, lw=1.8, marker="o" if len(known) == 1 else None)
         ends[name] = values[-1]
     _label_ends(axes, epochs[-1], ends, colours)

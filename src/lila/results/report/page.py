@@ -17,8 +17,8 @@ from lila.results.report.sheet import Sheet
 
 _TERMS = {
     "log_likelihood": "log-likelihood",
-    "log_prior": "log prior",
-    "log_det": "-½ log|H/2π|",
+    "weight_penalty": "weight penalty, -½ Σ δ θ²",
+    "occam_factor": "Occam factor, -½ log|I + H/δ|",
     "value": "evidence",
 }
 _SCORES = {
@@ -68,7 +68,7 @@ def _run(sheet: Sheet) -> dict[str, Any]:
         ],
         "trajectories": _svg(_trajectories(sheet), trajectories) if readable else None,
         "evidence": _svg(partial(plot_evidence, history=sheet.history), terms),
-        "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items()],
+        "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items() if name in sheet.evidence],
         "scores": [(_SCORES.get(name, name), f"{value:.4g}") for name, value in (sheet.scores or {}).items()],
         "flow": _flow(sheet),
         "images": _images(sheet),

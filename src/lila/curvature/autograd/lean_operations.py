@@ -1,11 +1,11 @@
-"""Operations as the passes over the data see them: cheaper to differentiate twice than PyTorch's own.
+"""Speed-up: operations that are cheaper to differentiate twice than PyTorch's own.
 
 A convolution y = W x with constant weights is linear, so its gradient W' g is the transposed convolution, and the
-gradient of that is the convolution again. PyTorch's own second derivative also computes a gradient in the weight that
-nobody asked for, which costs as much as the rest of it.
+gradient of that is the convolution again. PyTorch's own second derivative also computes a gradient in the weight, which
+no pass needs and which costs as much as the rest of it.
 
-The gradient (1 - t^2) g of t = tanh(x) has the gradient (1 - t^2) v in g and -2 t g v in t. PyTorch's own holds two
-more tensors of their size, and what a pass holds decides how many examples it can take at a time.
+The gradient (1 - t^2) g of t = tanh(x) has the gradient (1 - t^2) v in g and -2 t g v in t. PyTorch's own second
+derivative keeps two more tensors of that size, and the memory of a pass limits how many examples it takes at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class LeanOperations(TorchFunctionMode):
-    """Within this context, 2d convolutions whose weights need no gradient, and tanh, are computed by those below."""
+    """A context in which the functions below compute tanh, and 2d convolutions whose weights need no gradient."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -29,7 +29,7 @@ class LeanOperations(TorchFunctionMode):
 
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
-    """`torch.conv2d` with its own names of arguments."""
+    """Compute `torch.conv2d`, whose names of arguments it has."""
     names = ("stride", "padding", "dilation", "groups")
     options: Mapping[str, Any] = dict(zip(names, args, strict=False)) | kwargs
     constant = not weight.requires_grad and (bias is None or not bias.requires_grad)
@@ -41,7 +41,7 @@ def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, *args: An
 
 
 def _tensors_are_watched() -> bool:
-    """Whether hooks on saved tensors are active, as in activation checkpointing, which wants to see PyTorch's own."""
+    """Return whether hooks on saved tensors are active; activation checkpointing relies on PyTorch's own operations."""
     top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
     return top is not None and top(True) is not None
 
@@ -56,14 +56,14 @@ class _ConstantConvolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
         (weight,) = ctx.saved_tensors
-        # Without it, pixels that a stride leaves over at the end, whose gradient is zero, would be missing.
+        # A stride may leave over pixels at the end. Their gradient is zero, and output_padding appends it.
         least = F.conv_transpose2d(g.new_empty(0, *g.shape[1:]), weight, **ctx.options).shape[2:]
         left_over = [size - small for size, small in zip(ctx.size, least, strict=True)]
         return F.conv_transpose2d(g, weight, output_padding=left_over, **ctx.options), None, None, None
 
 
 def _tanh(input: Tensor, **kwargs: Any) -> Tensor:
-    """`torch.tanh` with its own names of arguments."""
+    """Compute `torch.tanh`, whose names of arguments it has."""
     if kwargs or not input.requires_grad or _tensors_are_watched():
         return torch.tanh(input, **kwargs)
     result: Tensor = _Tanh.apply(input)  # type: ignore[no-untyped-call]
