@@ -61,6 +61,7 @@ def test_data_in_the_format_is_loaded(table: Path) -> None:
     assert task.classes == ("dark", "light")
     assert task.shape == (1, 8, 8)
     assert task.examples == (16, 4)
+    assert isinstance(task.train, tuple)
     x, y = task.train
     assert torch.equal(y, (x.mean((1, 2, 3)) > 0.2).long())
 
