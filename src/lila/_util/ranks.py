@@ -184,9 +184,8 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
         yield Ranks.here()
         return
     store, rank, count = next(iter(rendezvous("env://", timeout=timeout)))
-    attempt = os.environ.get(
-        "TORCHELASTIC_RESTART_COUNT", "0"
-    )  # the store still has the addresses of processes that died
+    # After a restart the store still has the addresses of processes that died.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     on_gpu = device.startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(device)
