@@ -115,6 +115,8 @@ def inside_zip(content: bytes, random: Random) -> bytes:
             entries = [(entry.filename, packed.read(entry)) for entry in packed.infolist()]
     except Exception:  # damaged before, in any of the ways that the tests are about
         return flip_bits(content, random)
+    if not entries:
+        return flip_bits(content, random)
     chosen, written = random.randrange(len(entries)), io.BytesIO()
     name, inside = entries[chosen]
     entries[chosen] = random.choice(((name, damage(inside, random)), (_odd_name(name, random), inside)))

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of the method."""
+"""Helpers that do not depend on the method: files, memory, choices, processes."""

@@ -1,4 +1,4 @@
-"""Bytes held by tensors, counted at every operation: the same on every device, and the same each time."""
+"""The bytes that tensors hold, counted at every operation, so that the count is the same on every device."""
 
 import weakref
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from torch.utils._pytree import tree_leaves
 
 
 class Allocation(TorchDispatchMode):
-    """Counts the bytes of all tensors that operations inside it make, while they live.
+    """A context that counts the bytes of all tensors that are made inside it, while they live.
 
     Attributes:
-        held: bytes held now.
-        peak: the most that were held.
+        held: the bytes that are held now.
+        peak: the most bytes that were held at a time.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Settings that are chosen by name or counted: one check and one error message for all of them."""
+"""Checks of settings that are chosen by name or that count something, with one error message for all of them."""
 
 from enum import Enum
 from typing import TypeVar
@@ -9,7 +9,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def choose(options: type[E], name: str | E, what: str) -> E:
-    """The member of an enumeration of that name, or an error that lists the names there are."""
+    """Return the member of an enumeration with this value, or raise an error that lists the values there are."""
     try:
         return options(name)
     except ValueError:
@@ -18,7 +18,7 @@ def choose(options: type[E], name: str | E, what: str) -> E:
 
 
 def check_count(name: str, value: int | None, optional: bool = False) -> None:
-    """Raise unless a value is a whole number of at least 1, or None where that means all."""
+    """Raise ArgumentError unless a value is a whole number of at least 1, or None if it is optional."""
     if optional and value is None:
         return
     if not isinstance(value, int) or value < 1:

@@ -1,9 +1,9 @@
 """Several processes that work on one run, each on its share of the examples (`torchrun`).
 
-Whatever a pass over the data computes is a sum over examples, so processes agree by adding up: gradients of the
-weights, factors of the curvature, gradients of the hyperparameters. Everything else they all do alike, and every
-process holds the same state. A sum is weighted by nothing but its examples, so shares need not be equal, or not be
-empty. Without a process group there is one process, and nothing here does anything.
+Whatever a pass over the data computes is a sum over examples, so the processes add up their results: gradients of the
+weights, factors of the curvature, gradients of the hyperparameters. All processes do everything else in the same way,
+and each holds the same state. Shares may be unequal or empty, as a sum over examples needs no weights. Without a
+process group there is one process, and nothing here has an effect.
 """
 
 import os
@@ -26,8 +26,8 @@ from lila.errors import ArgumentError, LilaError
 T = TypeVar("T")
 
 BUCKET = 2**26
-"""Bytes that are sent at a time: few large messages, yet no second copy of everything."""
-_NAMING = 3.0  # seconds in which ranks that are alive say so
+"""Bytes that are sent at a time: few large messages, but no second copy of all tensors."""
+_NAMING = 3.0  # seconds in which processes that are alive report themselves
 
 
 class RankError(LilaError):
@@ -39,8 +39,8 @@ class Ranks:
     """The processes of a run, seen from one of them.
 
     Attributes:
-        rank: the number of this one, from 0.
-        count: how many there are.
+        rank: the number of this process, from 0.
+        count: the number of processes.
     """
 
     rank: int = 0
@@ -48,18 +48,18 @@ class Ranks:
 
     @classmethod
     def here(cls) -> "Ranks":
-        """Those of the default process group; this process alone if there is none."""
+        """Return the processes of the default process group, or this process alone if there is none."""
         if not (dist.is_available() and dist.is_initialized()):
             return cls()
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes files and tells of progress."""
+        """Whether this is the process that writes files and shows progress."""
         return self.rank == 0
 
     def share(self, index: Tensor) -> Tensor:
-        """The part of these examples that is this process's: about as many as anyone's."""
+        """Return the examples, of those with these indices, that this process works on: an equal share, up to one."""
         return index.tensor_split(self.count)[self.rank]
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
@@ -67,11 +67,11 @@ class Ranks:
         self._exchange(tensors, dist.all_reduce)
 
     def send_(self, tensors: Sequence[Tensor], source: int) -> None:
-        """Replace each tensor by that of one process."""
+        """Replace each tensor by the one that process `source` has."""
         self._exchange(tensors, partial(dist.broadcast, src=source))
 
     def _exchange(self, tensors: Sequence[Tensor], work: Callable[[Tensor], Any]) -> None:
-        """Do something with all tensors, in as few messages as their types and sizes allow."""
+        """Apply a collective operation to all tensors, in as few messages as their types and sizes allow."""
         if self.count == 1:
             return
         for bucket in _buckets(tensors):
@@ -81,7 +81,7 @@ class Ranks:
                 tensor.copy_(part.view_as(tensor))
 
     def gather(self, value: T) -> list[T]:
-        """What each process gives, by rank."""
+        """Return the values of all processes, by rank."""
         if self.count == 1:
             return [value]
         gathered: list[Any] = [None] * self.count
@@ -90,11 +90,11 @@ class Ranks:
 
     @contextmanager
     def together(self, device: torch.device) -> Iterator[None]:
-        """Do something alone that may fail; if it fails in one process it ends in all, with the rank and the reason."""
+        """Run a block in each process; if it fails in one, all raise an error with the rank and the reason."""
         failure: Exception | None = None
         try:
             yield
-        except Exception as error:  # told to the others first, who would wait for ever
+        except Exception as error:  # the others are informed first; they would wait for ever otherwise
             if self.count == 1 or isinstance(error, RankError):
                 raise
             failure = error
@@ -107,27 +107,30 @@ class Ranks:
         reasons = self.gather(None if failure is None else f"{type(failure).__name__}: {failure}")
         if failure is not None:
             raise failure
-        told = "; ".join(f"rank {rank} failed: {reason}" for rank, reason in enumerate(reasons) if reason is not None)
-        raise RankError(f"The run ends here, as {told}")
+        failed_ranks = [f"rank {rank} failed: {reason}" for rank, reason in enumerate(reasons) if reason is not None]
+        raise RankError(f"The run ends here, as {'; '.join(failed_ranks)}")
 
     def check_same(self, what: dict[str, Any]) -> None:
-        """Raise unless all processes were started with the same things, given by name.
+        """Raise unless all processes were started with the same values.
+
+        Args:
+            what: the values by name.
 
         Raises:
-            ArgumentError: they differ; in all processes.
+            ArgumentError: the values differ. All processes raise it.
         """
         every = self.gather(what)
         for name in what:
             values = [other.get(name) for other in every]
             if any(value != values[0] for value in values):
-                told = ", ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+                listed = ", ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
                 raise ArgumentError(
-                    f"The processes of a run must be started alike, but their {name} differ ({told}). Start all with "
+                    f"The processes of a run must be started alike, but their {name} differ ({listed}). Start all with "
                     "one command, and give each node the same data."
                 )
 
     def _collective(self, work: Callable[[], Any]) -> None:
-        """Do what takes all processes; say which is missing if it fails."""
+        """Run a collective operation, and raise an error that names the missing processes if it fails."""
         try:
             work()
         except (RuntimeError, ConnectionError) as error:
@@ -141,7 +144,7 @@ ALONE = Ranks()
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Tensors of one type and device at a time, up to `BUCKET` bytes unless a single one is larger."""
+    """Group tensors of one type and device into lists of up to `BUCKET` bytes, or of a single larger tensor."""
     kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     for tensor in tensors:
         kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
@@ -156,31 +159,33 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def _missing(ranks: Ranks) -> str:
-    """Which ranks do not answer: those that write nothing to the store while others wait for them to."""
+    """Say which processes do not answer: those that write nothing to the store within a few seconds."""
     try:
         store = dist.distributed_c10d._get_default_store()
         store.set(f"lila/alive/{ranks.rank}", "yes")
         time.sleep(_NAMING)
         missing = [str(rank) for rank in range(ranks.count) if not store.check([f"lila/alive/{rank}"])]
-    except (RuntimeError, ValueError):  # it lives in a process that may itself be gone
+    except (RuntimeError, ValueError):  # the store lives in a process that may itself be gone
         return "the process that keeps their addresses is gone."
-    told = f"rank {', '.join(missing)} died or did not answer in time"
-    return f"{told}, or is still computing." if missing else "the connection was lost."
+    if not missing:
+        return "the connection was lost."
+    return f"rank {', '.join(missing)} died or did not answer in time, or is still computing."
 
 
 @contextmanager
 def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
-    """The processes that torchrun started, while they are needed; this one alone if it started none.
+    """Connect the processes that torchrun started, for the length of a block; without torchrun this process is alone.
 
     Args:
-        device: of this process.
-        timeout: after which a process that does not answer ends the run.
+        device: the device of this process.
+        timeout: the time after which a process that does not answer ends the run.
     """
     if "RANK" not in os.environ or dist.is_initialized():
         yield Ranks.here()
         return
     store, rank, count = next(iter(rendezvous("env://", timeout=timeout)))
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # addresses of those that died are still in the store
+    # After a restart the store still has the addresses of processes that died.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     on_gpu = device.startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(device)
@@ -193,16 +198,16 @@ def process_group(device: str, timeout: timedelta) -> Iterator[Ranks]:
     )
     try:
         yield Ranks.here()
-        dist.barrier()  # nobody leaves while others may still listen
+        dist.barrier()  # no process leaves while others may still wait for it
     finally:
         dist.destroy_process_group()
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once, its output written.
+    """End this process at once, after its output was written.
 
-    Threads of gloo may hold tensors for a moment after they are done, and one that lets go while Python winds up aborts
-    the process, by which torchrun takes a finished run for a failed one.
+    Threads of gloo may hold tensors for a moment after they are done. A thread that frees one while Python shuts down
+    aborts the process, and torchrun would take a finished run for a failed one.
     """
     sys.stdout.flush()
     sys.stderr.flush()

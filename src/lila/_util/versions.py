@@ -7,5 +7,5 @@ import torch
 
 
 def versions() -> dict[str, str]:
-    """By name."""
+    """Return the versions of lila, PyTorch and Python by package name."""
     return {"lila": version("lila-torch"), "torch": torch.__version__, "python": platform.python_version()}

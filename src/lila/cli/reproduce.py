@@ -120,7 +120,7 @@ def without_timed(experiments: "list[Experiment]", arguments: argparse.Namespace
 def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "Outcome | None":
     """Do the jobs of one experiment and write its files; None if jobs of other shards are still missing."""
     from lila._util.versions import versions
-    from lila.cli.together import device
+    from lila.cli.processes import device
     from lila.reproduce.engine.experiment import Scale
     from lila.reproduce.engine.jobs import Shard
     from lila.reproduce.engine.output import conclude

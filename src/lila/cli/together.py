@@ -1,4 +1,4 @@
-"""A command in the processes that torchrun started: where each computes, and which of them prints."""
+"""A command in the processes that torchrun started: the device of each, and which of them prints."""
 
 import argparse
 import math
@@ -17,7 +17,7 @@ _LONGEST = 365 * 24 * 60 * 60  # seconds
 
 
 def add_device_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where to compute."""
+    """Add the options for the device and for the processes of a run."""
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one; one each under torchrun]")
     parser.add_argument(
         "--rank-timeout",
@@ -41,7 +41,7 @@ def read_seconds(text: str) -> float:
 
 @contextmanager
 def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
-    """Join the processes of this command, and give the device of this one; only the first displays progress."""
+    """Connect the processes of this command, and give them and the device of this one. Only the first one prints."""
     from lila._util.ranks import process_group
 
     where = device(arguments.device)
@@ -52,7 +52,7 @@ def processes(arguments: argparse.Namespace) -> "Iterator[tuple[Ranks, str]]":
 
 
 def device(name: str | None) -> str:
-    """Return the device named, or a GPU if there is one; under torchrun each process takes the GPU of its number."""
+    """Return the device that was named, or a GPU if there is one; under torchrun each process takes its own GPU."""
     import torch
 
     if name is None:
@@ -67,5 +67,5 @@ def device(name: str | None) -> str:
 
 
 def restarted() -> bool:
-    """Return whether torchrun started these processes anew after some failed (`--max-restarts`)."""
+    """Return whether torchrun started these processes again after some had failed (`--max-restarts`)."""
     return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

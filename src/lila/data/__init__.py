@@ -1,1 +1,1 @@
-"""Data: what the passes read examples from."""
+"""Data: reading images in many formats, and giving examples to training by index."""

@@ -13,7 +13,7 @@ _TRAIN = 1000
 
 
 def read_digits(seed: int = 0) -> ImageData:
-    """Read the digits: a random 1,000 of them for training, the rest for test."""
+    """Read the digits; a random 1,000 of them are for training, the others for test."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

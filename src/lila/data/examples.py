@@ -1,7 +1,7 @@
 """Training data as the passes see it: examples by index, in batches of any size.
 
-Noise belongs to an example's index, so a pass fetches examples by index and never relies on the order in which some
-loader happens to give them.
+The noise of an example is determined by its index, so a pass fetches examples by index and does not depend on the order
+in which a loader gives them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,12 +26,12 @@ Data = tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """Some examples.
+    """A batch of examples.
 
     Attributes:
-        index: their indices in the data set, shape (b,).
-        x: inputs, shape (b, *shape).
-        y: targets.
+        index: the indices of the examples in the data set, shape (b,).
+        x: the inputs, shape (b, *shape).
+        y: the targets.
     """
 
     index: Tensor
@@ -39,7 +39,7 @@ class Batch:
     y: Tensor
 
     def split(self, size: int) -> Iterator["Batch"]:
-        """The same in parts of at most `size` examples; none if there are no examples."""
+        """Divide the batch into batches of at most `size` examples; an empty batch gives none."""
         if len(self.index):
             yield from map(Batch, self.index.split(size), self.x.split(size), self.y.split(size))
 
@@ -47,12 +47,12 @@ class Batch:
 class Examples:
     """A data set of (x, y) from a pair of tensors, a map-style Dataset, or the Dataset behind a DataLoader.
 
-    Of a DataLoader its dataset, collate function and workers are used; its batch size and order are not, and one that
-    draws only some of the examples is refused.
+    The dataset, the collate function and the workers of a DataLoader are used, but not its batch size and its order. A
+    DataLoader that draws only some of the examples is refused.
 
     Args:
         data: the data.
-        device: where batches are put; where the data is if None.
+        device: the device to which batches are moved; if None, they stay where the data is.
     """
 
     def __init__(self, data: Data, device: torch.device | None = None) -> None:
@@ -70,7 +70,7 @@ class Examples:
             data = data.dataset
         if isinstance(data, IterableDataset):
             raise DataError(
-                "The data is an IterableDataset, whose examples have no index. Noise belongs to an example's index; "
+                "The data is an IterableDataset, whose examples have no index. Noise is determined by the index; "
                 "use a map-style Dataset with __getitem__ and __len__."
             )
         if isinstance(data, (tuple, list)):
@@ -90,13 +90,13 @@ class Examples:
         return self.length
 
     def batches(self, size: int, chosen: Tensor | None = None) -> Iterator[Batch]:
-        """Go through the data set, or the examples with the chosen indices, in checked batches of at most `size`."""
+        """Give the data set, or the examples with the chosen indices, in checked batches of at most `size`."""
         if size < 1:
             raise ArgumentError(f"A batch holds at least one example, but its size was given as {size}.")
         return self.parts((torch.arange(self.length) if chosen is None else chosen).split(size))
 
     def parts(self, indices: Sequence[Tensor]) -> Iterator[Batch]:
-        """Checked batches of the examples with these indices; none for those that are empty."""
+        """Give a checked batch for each tensor of indices that is not empty."""
         filled = [index for index in indices if len(index)]
         for index, (x, y) in zip(filled, self._raw(filled), strict=True):
             batch = Batch(index.to(self.device), x.to(self.device), y.to(self.device))
@@ -115,7 +115,7 @@ class Examples:
             for item in DataLoader(self.dataset, batch_sampler=sampler, **self.loading):
                 yield _checked_item(item)
         except DataError as error:
-            # From a worker process it arrives with that process's traceback before it.
+            # An error from a worker process comes with the traceback of that process before its message.
             raise DataError(str(error).strip().splitlines()[-1].rpartition("DataError: ")[2]) from error
         except (TypeError, RuntimeError) as error:
             if not any(words in str(error) for words in ("default_collate", "stack expects each tensor")):
@@ -128,7 +128,7 @@ class Examples:
 
 def _check_loader(loader: DataLoader[Any]) -> None:
     if isinstance(loader.dataset, IterableDataset):
-        return  # refused with a reason of its own
+        return  # refused later, with another message
     if loader.batch_size is None and loader.batch_sampler is None:
         raise DataError(
             "The DataLoader has batch_size=None: its Dataset gives batches. Give a Dataset of single examples."

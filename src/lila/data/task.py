@@ -19,12 +19,12 @@ from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
 
 _CHUNK = 100
-_SCALED_BY = 5000  # training images from which means and deviations are computed, at most
-_SHARE = 0.25  # of the free memory that a data set may take before it is streamed from its files
+_SCALED_BY = 5000  # the most training images from which means and deviations are computed
+_SHARE = 0.25  # the share of the free memory up to which a data set is held in memory
 
 
 class ScalingName(StrEnum):
-    """How pixels are scaled."""
+    """The ways to scale pixels."""
 
     AUTO = "auto"
     """Grey images to [0, 1], colour images standardised, which is what the paper does for its data sets."""
@@ -36,11 +36,11 @@ class ScalingName(StrEnum):
 
 @dataclass(frozen=True)
 class Scaling:
-    """x' = (x - mean) / std, per channel.
+    """The scaling x' = (x - mean) / std of each channel.
 
     Attributes:
-        mean: per channel.
-        std: per channel.
+        mean: the mean of each channel.
+        std: the standard deviation of each channel.
     """
 
     mean: tuple[float, ...]
@@ -62,7 +62,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that makes a task out of a data set.
+    """All choices that make a task out of a data set.
 
     Attributes:
         source: a name or a path, as `lila.data.read.read` takes it.
@@ -70,9 +70,9 @@ class Recipe:
             "translated" or "scaled".
         subset: this many random training images; all if None.
         size: (height, width) to which the images of a folder are resized; None if all have the same.
-        test_share: of the images, if they are not parted into training and test.
+        test_share: share of the images that is kept for test, if they are not divided into training and test.
         scaling: "auto", "unit" or "standard".
-        seed: of the split, the subset and the transformation.
+        seed: seed of the split, the subset and the transformation.
     """
 
     source: str
@@ -96,13 +96,13 @@ class Task:
     """Data made ready for `lila.fit`.
 
     Attributes:
-        recipe: how it was made.
+        recipe: the choices by which the data was made ready.
         train: the training data.
         test: the test data.
         shape: (channels, height, width) of an image.
         classes: names of the classes, by number.
-        scaling: of the pixels.
-        examples: numbers of training and test images.
+        scaling: the scaling of the pixels.
+        examples: the numbers of training and test images.
     """
 
     recipe: Recipe
@@ -115,25 +115,25 @@ class Task:
 
 
 def load_data(recipe: Recipe, data_dir: Path | None = None, in_memory: bool | None = None, workers: int = 0) -> Task:
-    """Make a task.
+    """Read a data set and make it ready for training.
 
     Args:
-        recipe: from what, and how.
-        data_dir: where data sets known by name are; LILA_DATA or the user's own if None.
+        recipe: the data set, and how it is made ready.
+        data_dir: the folder with the data sets that are known by name; that of LILA_DATA or the user's own if None.
         in_memory: whether to hold all images in memory, or to read them from their files in each pass; None decides by
             their size. It does not change the result.
-        workers: processes that read images, if they are not in memory.
+        workers: the number of processes that read images, if they are not in memory.
     """
     return prepare(read_source(recipe, data_dir), recipe, in_memory, workers)
 
 
 def read_source(recipe: Recipe, data_dir: Path | None = None) -> ImageData:
-    """Read what a recipe starts from."""
+    """Read the data set of a recipe."""
     return read(recipe.source, data_dir, Reading(recipe.size, recipe.test_share, recipe.seed))
 
 
 def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, workers: int = 0) -> Task:
-    """Make a task of data that was read, as `load_data` does."""
+    """Make data that was read ready for training; see `load_data`."""
     chosen = torch.arange(len(data.train))
     if recipe.subset is not None:
         if recipe.subset > len(chosen):
@@ -153,14 +153,14 @@ def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, work
 
 
 class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
-    """Images that are transformed and scaled when they are asked for, always in the same way.
+    """Images that are transformed and scaled when they are needed, in the same way each time.
 
     Args:
-        images: as they were read.
-        index: their indices in the whole data set, which fix how each is transformed.
-        recipe: says the transformation and the seed.
-        part: of the data set: 0 for training, 1 for test.
-        scaling: of the pixels.
+        images: the images as they were read.
+        index: the index of each image in the whole data set, which determines how it is transformed.
+        recipe: the recipe, which names the transformation and the seed.
+        part: 0 for training, 1 for test.
+        scaling: the scaling of the pixels.
     """
 
     def __init__(self, images: ImageSet, index: Tensor, recipe: Recipe, part: int, scaling: Scaling) -> None:
@@ -173,7 +173,7 @@ class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
         return self._batch(torch.tensor([i]))[0], self.images.labels[i]
 
     def tensors(self) -> tuple[Tensor, Tensor]:
-        """All images and labels."""
+        """Return all images and labels."""
         chunks = torch.arange(len(self)).split(_CHUNK)
         return torch.cat([self._batch(chunk) for chunk in chunks]), self.images.labels
 

@@ -1,4 +1,4 @@
-"""A two-dimensional classification problem with a soft rotational invariance (appendix `toy_examples.tex`)."""
+"""A two-dimensional classification problem with a soft rotational invariance (appendix on toy examples)."""
 
 from math import pi
 
@@ -9,7 +9,7 @@ REACH = pi / 3
 """The largest angle by which a point is turned: 60 degrees."""
 
 _NOISE = 0.06
-_RADII = (0.5, 0.5, 0.5, 0.0, 1.0, 1.0)  # of six consecutive points: three of class 0, then three of class 1
+_RADII = (0.5, 0.5, 0.5, 0.0, 1.0, 1.0)  # the radii of six consecutive points: three of class 0, three of class 1
 _CLASSES = (0, 0, 0, 1, 1, 1)
 
 
@@ -21,7 +21,7 @@ def arcs(examples: int = 200, seed: int = 0, reach: float = REACH) -> tuple[Tens
 
     Args:
         examples: the number of points.
-        seed: of the noise and the angles.
+        seed: the seed of the noise and the angles.
         reach: the largest angle, in radians.
 
     Returns:

@@ -1,7 +1,8 @@
-"""The paper's transformed versions of an image data set (training_details.tex), each a row of one table.
+"""The paper's transformed versions of an image data set (appendix on training details), each a row of one table.
 
-A version turns, shifts or scales every image once, by a random amount that is a pure function of (seed, index), so that
-the known range is there to be recovered. It is a Lie-group augmentation with ranges that are given instead of learned.
+A version rotates, shifts or scales every image once, by a random amount that is a pure function of (seed, index). The
+range of the amounts is known, so that one can see whether training recovers it. A version is a Lie-group augmentation
+with ranges that are given instead of learned.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from lila.augment.noise import Draw, Stream
 
 
 class VersionName(StrEnum):
-    """The versions by name."""
+    """The names of the versions."""
 
     ORIGINAL = "original"
     PARTIALLY_ROTATED = "partially-rotated"
@@ -33,8 +34,8 @@ class Motion:
 
     Attributes:
         names: the generators of `AFFINE_2D` that it moves along, all by the same amount.
-        reach: the largest amount, in the generators' unit, or in pixels.
-        in_pixels: whether it is in pixels.
+        reach: the largest amount, in the generators' unit or in pixels.
+        in_pixels: whether `reach` is in pixels.
     """
 
     names: tuple[str, ...]
@@ -42,11 +43,11 @@ class Motion:
     in_pixels: bool = False
 
     def range_(self, shape: tuple[int, ...]) -> float:
-        """The reach in the generators' unit, which for a shift is half the longer side of the image."""
+        """Return the reach in the generators' unit, which for a shift is half the longer side of the image."""
         return self.reach / (max(shape[-2:]) / 2) if self.in_pixels else self.reach
 
     def generator(self) -> Generator:
-        """The direction of the Lie algebra."""
+        """Return the direction in the Lie algebra."""
         matrices = [torch.as_tensor(g.matrix, dtype=torch.float64) for g in AFFINE_2D if g.name in self.names]
         return Generator(" and ".join(self.names), torch.stack(matrices).sum(0))
 
@@ -61,14 +62,14 @@ VERSIONS: dict[VersionName, tuple[Motion, ...]] = {
 
 
 def transformed(images: Tensor, index: Tensor, version: str | VersionName, seed: int, part: int = 0) -> Tensor:
-    """Images of a version of a data set.
+    """Transform images as a version of a data set has them.
 
     Args:
-        images: the originals, shape (b, c, h, w), with 0 for black, which is what lies outside of them.
-        index: their indices in the data set, shape (b,).
-        version: which.
-        seed: of the random amounts.
-        part: of the data set: 0 for training, 1 for test, whose amounts are independent.
+        images: the original images, shape (b, c, h, w). Pixels outside of an image are 0, which is black.
+        index: the indices of the images in the data set, shape (b,).
+        version: the name of the version.
+        seed: the seed of the random amounts.
+        part: 0 for training, 1 for test, whose amounts are independent of each other.
     """
     motions = VERSIONS[choose(VersionName, version, "version")]
     if not motions:
@@ -82,7 +83,7 @@ def transformed(images: Tensor, index: Tensor, version: str | VersionName, seed:
 
 
 def true_ranges(version: str | VersionName, shape: tuple[int, ...]) -> Mapping[str, float]:
-    """The ranges by which a version moves its images, by generator of `AFFINE_2D`; 0 for the others."""
+    """Return the range of each generator of `AFFINE_2D` in a version, 0 for generators that it does not use."""
     ranges = {generator.name: 0.0 for generator in AFFINE_2D}
     for motion in VERSIONS[choose(VersionName, version, "version")]:
         ranges |= dict.fromkeys(motion.names, motion.range_(shape))
