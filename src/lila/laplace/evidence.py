@@ -29,7 +29,8 @@ from lila.curvature.audit import check_runs_last
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
-from lila.laplace.passes import Average, Fit, Pass, check_finite, check_model, gather, pull_back
+from lila.laplace.checks import check_parts
+from lila.laplace.passes import Average, Fit, Pass, check_finite, check_model, few_examples, gather, pull_back
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior, PriorStructure
@@ -92,9 +93,15 @@ class Evidence:
         prior: over the weights of the network.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
-        probes: random probes per example in the estimate, in place of all columns of the output Hessian's root. They
-            estimate the curvature without bias; its log-determinant then has a small bias that falls with their number
-            and that of the examples. None is exact.
+        probes: K random probes per example in the estimate, in place of the C columns of the output Hessian's root.
+            They estimate the curvature H without bias. But log|H + delta| is concave in H, so that on average it comes
+            out too low, and the evidence too high. With Kronecker factors the bias is small: A needs no probes, and G,
+            whose side is the outputs of a layer, is a sum over examples and positions, so that it falls with their
+            number times K. With a full curvature the P by P matrix is a sum of N K outer products instead of N C, and
+            its rank at most N K: while that is less than the rank of the exact H, at most min(P, N C), each missing
+            direction counts as log(delta) in place of log(lambda + delta), and the bias is large; it becomes small only
+            when N K is many times P. A diagonal curvature sums squares in each entry, and its bias falls with N K. None
+            is exact.
         gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
             of that; with all columns in the estimate it is unbiased. None is exact.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
@@ -125,6 +132,7 @@ class Evidence:
         *,
         unbiased: bool = False,
     ) -> None:
+        check_parts(model, likelihood, prior)
         name = choose(StructureName, structure, "curvature structure")
         kind = choose(CurvatureKind, curvature, "curvature")
         check_count("microbatch", microbatch)
@@ -172,7 +180,7 @@ class Evidence:
             DataError: the inputs' type is not that of the weights.
             ModelError: the layers' rules do not account for the network's gradients.
         """
-        self.check_model(self._pass(Draw(), self.roots), next(self.examples(data).batches(2)))
+        self.check_model(self._pass(Draw(), self.roots), few_examples(self.examples(data)))
 
     @torch.no_grad()
     def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
@@ -275,7 +283,7 @@ class Evidence:
 
     def check_model(self, pass_: Pass, few: Batch) -> None:  # whose memory is free again when it returns
         """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
-        check_model(pass_, few)
+        check_model(pass_, few, self.microbatch)
         if self.layers is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)
 

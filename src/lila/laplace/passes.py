@@ -15,11 +15,13 @@ from lila._util.ranks import ALONE, Ranks
 from lila.augment.compose import Compose
 from lila.augment.noise import Draw
 from lila.curvature import Columns, Layer, Roots, Structure, Tape, record
-from lila.curvature.audit import audit
-from lila.data.examples import Batch
-from lila.errors import DataError, NumericalError
+from lila.curvature.audit import Positions, audit
+from lila.data.examples import Batch, Examples
+from lila.errors import DataError, ModelError, NumericalError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
+
+AUDIT_EXAMPLES = 8  # that a network is audited on
 
 
 class Average(StrEnum):
@@ -102,6 +104,7 @@ class Pass:
 
     def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
         """Log-likelihoods of a batch in float64, shape (b,), and the tape and columns that make up its curvature."""
+        check_inputs(self.model, batch.x)
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
         plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
@@ -151,6 +154,7 @@ def log_likelihoods(
     The latter are log p(y | 1/S sum_s f(x_s)), without the bias that noise brings if so wanted, or
     1/S sum_s log p(y | f(x_s)).
     """
+    check_inputs(model, batch.x)
     size = len(batch.index)
     views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
     each = model.average(views, len(views))  # (v, c)
@@ -187,15 +191,17 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
+        ModelError: a layer runs for some batches only.
     """
     weight = next(pass_.model.net.parameters()).detach()
-    curvature = pass_.structure.zeros(pass_.layers, weight)
+    curvature, positions = pass_.structure.zeros(pass_.layers, weight), Positions()
 
     def added() -> Iterator[Tensor]:
         """Add each batch to the curvature; its log-likelihoods go on to be summed."""
         nonlocal curvature
         for batch in batches:
             each, tape, columns = pass_.recorded(batch, differentiable=False)
+            positions.check(tape, batch.x)
             with torch.no_grad():
                 curvature = curvature.plus_(tape, columns)
             yield each
@@ -221,16 +227,36 @@ def pull_back(
         parameters: those of the augmentation and of the likelihood.
         ranks: the processes over which it is summed.
     """
-    gradients = [torch.zeros_like(parameter) for parameter in parameters]
+    gradients, positions = [torch.zeros_like(parameter) for parameter in parameters], Positions()
     with ranks.together(parameters[0].device):
         for batch in batches:
             log_likelihoods, tape, columns = pass_.recorded(batch, differentiable=True)
+            positions.check(tape, batch.x)
             scalar = log_likelihoods.sum() - 0.5 * cotangent.along(tape, columns)
-            for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
-                if grad is not None:
-                    sum_ += grad
+            for sum_, gradient in zip(gradients, gradients_of(pass_, scalar, parameters), strict=True):
+                sum_ += gradient
     ranks.sum_(gradients)
     return tuple(gradients)
+
+
+def gradients_of(pass_: Pass, scalar: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The gradient of a scalar of a recorded batch in hyperparameters.
+
+    Raises:
+        ModelError: the scalar does not depend on a parameter of the augmentation, which would never be learned.
+    """
+    found: Sequence[Tensor | None] = [None] * len(parameters)
+    if scalar.requires_grad:
+        found = torch.autograd.grad(scalar, list(parameters), allow_unused=True)
+    missing = {id(parameter) for parameter, gradient in zip(parameters, found, strict=True) if gradient is None}
+    cut = [name for name, parameter in pass_.model.augmentation.named_parameters() if id(parameter) in missing]
+    if cut:
+        raise ModelError(
+            f"The views that the augmentation {type(pass_.model.augmentation).__name__} makes have no gradient in its "
+            f"parameters {cut}, so these could not be learned. Let forward compute with the parameters themselves, not "
+            "with .detach(), .item() or .data of them, or freeze them: requires_grad_(False)."
+        )
+    return tuple(torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True))
 
 
 def check_finite(what: str, value: Tensor) -> None:
@@ -242,22 +268,34 @@ def check_finite(what: str, value: Tensor) -> None:
         )
 
 
-def check_model(pass_: Pass, batch: Batch) -> None:
+def few_examples(examples: Examples) -> Batch:
+    """Some examples for `check_model`, spread over the data set: it may be sorted by class."""
+    count = min(len(examples), AUDIT_EXAMPLES)
+    chosen = torch.arange(count) * (len(examples) - 1) // max(count - 1, 1)
+    return next(examples.batches(count, chosen))
+
+
+def check_model(pass_: Pass, batch: Batch, microbatch: int) -> None:
     """Check on a few examples that inputs fit the network and that its layers account for its gradients.
+
+    Args:
+        pass_: with the network.
+        batch: the examples; as many as `AUDIT_EXAMPLES`, and not all alike, make a good audit.
+        microbatch: the number of examples that a pass gives to the network at a time.
 
     Raises:
         DataError: the inputs' type is not that of the weights.
         ModelError: the layers' rules do not account for the network's gradients.
     """
-    check_inputs(pass_.model, batch)
-    audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))
+    check_inputs(pass_.model, batch.x)
+    noise = pass_.model.draw(pass_.draw, batch.index, batch.x.dtype)
+    audit(pass_.model, pass_.layers, batch.x, noise, microbatch * pass_.model.samples)
 
 
-def check_inputs(model: InvariantModel, batch: Batch) -> None:
+def check_inputs(model: InvariantModel, x: Tensor) -> None:
     """Raise DataError unless inputs have the type of the network's weights."""
     dtype = next(model.net.parameters()).dtype
-    if batch.x.dtype != dtype:
+    if x.dtype != dtype:
         raise DataError(
-            f"The inputs have type {batch.x.dtype} but the network's weights {dtype}. Convert the inputs: "
-            f"x.to({dtype})."
+            f"The inputs have type {x.dtype} but the network's weights {dtype}. Convert the inputs: x.to({dtype})."
         )

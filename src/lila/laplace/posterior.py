@@ -20,6 +20,9 @@ from lila._util.choices import choose
 from lila.curvature import Samples, Structure, record
 from lila.curvature.structure import jacobian
 from lila.errors import ArgumentError
+from lila.laplace.checks import check_parts
+from lila.laplace.passes import check_inputs
+from lila.model.checks import described
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from lila.model.prior import GaussianPrior
@@ -48,11 +51,20 @@ class Posterior:
     prior: GaussianPrior
     curvature: Structure
 
+    def __post_init__(self) -> None:
+        check_parts(self.model, self.likelihood, self.prior)
+        if not isinstance(self.curvature, Structure):
+            raise ArgumentError(
+                f"The curvature must be that of an estimate, evidence.estimate(data).curvature, but is "
+                f"{described(self.curvature)}."
+            )
+
     def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean (b, c) and covariance (b, c, c) of the linearised network's outputs.
 
         The noise is the fixed set that the network uses in evaluation mode.
         """
+        check_inputs(self.model, x)
         tape = record(
             self.model, self.curvature.over(), x, self.model.fixed_noise(x), Samples.POSITIONS, differentiable=False
         )

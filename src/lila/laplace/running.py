@@ -23,10 +23,11 @@ from torch import Tensor
 
 from lila.augment.noise import Draw
 from lila.curvature import Structure
+from lila.curvature.audit import Positions
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Estimate, Evidence, Terms
-from lila.laplace.passes import Fit, check_finite, check_inputs
+from lila.laplace.passes import Fit, check_finite, gradients_of
 
 _ENOUGH_PAIRS = 4.0  # of batches whose prices were compared
 _LATELY = 1_000  # examples over which the fit is averaged, which tells how well the network does now
@@ -58,7 +59,7 @@ class RunningEvidence:
         self.total = evidence.no_curvature()
         self.curvature: Structure | None = None
         self.cotangent: Structure | None = None
-        self._pass = evidence.gradient_pass()
+        self._pass, self._positions = evidence.gradient_pass(), Positions()
         evidence.check_model(self._pass, few)
         with torch.no_grad():
             f = evidence.model.net(few.x)
@@ -81,8 +82,6 @@ class RunningEvidence:
             Gradients by name, for each hyperparameter of the augmentation and of the likelihood that is trainable at
             present. Before the first decomposition they are those of the log-likelihood alone.
         """
-        if len(batch.x):
-            check_inputs(self.evidence.model, batch)
         for tensor in self.total.tensors():
             tensor *= fade
         parameters = self.evidence.pulled()
@@ -94,9 +93,9 @@ class RunningEvidence:
                 log_likelihood, price, fit = self._part(part, draw, differentiable=bool(parameters))
                 sums += torch.cat([price.detach()[None], fit])
                 if parameters:
-                    found = torch.autograd.grad(log_likelihood - price, list(parameters.values()), allow_unused=True)
+                    found = gradients_of(self._pass, log_likelihood - price, list(parameters.values()))
                     for sum_, gradient in zip(gradients, found, strict=True):
-                        sum_ += 0.0 if gradient is None else gradient
+                        sum_ += gradient
         ranks.sum_([sums, *gradients])
         check_finite("log-likelihood of a batch, or its curvature,", sums)
         self._note(sums, count, fade)
@@ -112,6 +111,7 @@ class RunningEvidence:
         """Of some examples, the log-likelihood, 1/2 <P, curvature>, and the sums that tell how well they are fitted."""
         pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
         log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
+        self._positions.check(tape, batch.x)
         with torch.set_grad_enabled(differentiable):
             log_likelihood = log_likelihoods.sum()
             if self.cotangent is None:

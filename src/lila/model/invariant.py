@@ -10,6 +10,7 @@ from lila._util.choices import check_count, choose
 from lila.augment.base import Augmentation
 from lila.augment.noise import Draw, NoiseName, balanced_noise
 from lila.errors import ModelError
+from lila.model.checks import check_augmentation, check_network
 
 
 class InvariantModel(nn.Module):
@@ -36,6 +37,8 @@ class InvariantModel(nn.Module):
         noise: str | NoiseName = NoiseName.STRATIFIED,
     ) -> None:
         super().__init__()
+        check_network(net)
+        check_augmentation(augmentation)
         check_count("samples", samples)
         self.noise = choose(NoiseName, noise, "kind of noise")
         self.net = net
@@ -58,6 +61,14 @@ class InvariantModel(nn.Module):
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
         """The transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
         views: Tensor = self.augmentation(x, noise)
+        if not isinstance(views, Tensor) or views.shape[:2] != noise.shape[:2] or views.dim() != x.dim() + 1:
+            got = f"a tensor of shape {tuple(views.shape)}" if isinstance(views, Tensor) else f"a {type(views)}"
+            raise ModelError(
+                f"The augmentation {type(self.augmentation).__name__} must return a view of each example for each of "
+                f"its noise vectors, a tensor of shape ({x.shape[0]}, {noise.shape[1]}, ...) with one dimension more "
+                f"than the inputs, but it returned {got} for inputs of shape {tuple(x.shape)}. Where the inputs lack "
+                "the dimension of the samples, add it: x.unsqueeze(1)."
+            )
         return views.flatten(0, 1)
 
     def average(self, views: Tensor, batch: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:

@@ -24,7 +24,8 @@ from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError, NumericalError
 from lila.laplace.evidence import Estimate, Evidence, Terms
-from lila.laplace.passes import check_inputs
+from lila.laplace.passes import check_inputs, few_examples
+from lila.model.checks import check_augmentation, check_likelihood, check_network
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Categorical, Likelihood
 from lila.model.prior import GaussianPrior
@@ -79,6 +80,7 @@ def fit(
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
+    _check_arguments(net, augmentation, likelihood)
     settings = Settings.from_dict(asdict(settings or Settings()) | changes).resolved(len(Examples(data)))
     with _given_back(augmentation, likelihood):
         state = _new_state(net.to(device), augmentation, likelihood or Categorical(), settings, data)
@@ -124,6 +126,7 @@ def resume(
         progress: as in `fit`.
         device: as in `fit`.
     """
+    _check_arguments(net, augmentation, likelihood)
     folder = Path(folder)
     settings = read_settings(folder)
     with _given_back(augmentation, likelihood):
@@ -137,6 +140,14 @@ def resume(
             state.hyper.running.leave_to_first()
         way = choose(ProgressName, progress, "progress")
         return _train(state, data, test, folder, tuple(callbacks), way, settings, ranks)
+
+
+def _check_arguments(net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood | None) -> None:
+    check_network(net)
+    if augmentation is not None:
+        check_augmentation(augmentation)
+    if likelihood is not None:
+        check_likelihood(likelihood)
 
 
 @contextmanager
@@ -158,7 +169,7 @@ def _microbatch(state: State, settings: Resolved, data: Data, ranks: Ranks) -> i
     chosen, device = settings.microbatch, next(state.model.parameters()).device
     if chosen is None:
         with ranks.together(device):
-            check_inputs(state.model, next(Examples(data, device).batches(1)))
+            check_inputs(state.model, next(Examples(data, device).batches(1)).x)
             chosen = choose_microbatch(_evidence(state, replace(settings, microbatch=1), data), data, settings)
     return min(ranks.gather(chosen))
 
@@ -178,6 +189,8 @@ def _train(
         folder, callbacks, progress = None, (), ProgressName.SILENT
     examples = Examples(data, next(state.model.parameters()).device)
     evidence = _evidence(state, settings, data, ranks)
+    if test is not None:
+        check_inputs(state.model, next(Examples(test).batches(1)).x)
     if state.hyper is None:
         evidence.audit(data)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
@@ -231,7 +244,7 @@ def _hyper_optimiser(state: State, settings: Resolved, data: Data, ranks: Ranks)
     if not all(learned):
         return None
     examples = Examples(data, next(state.model.parameters()).device)
-    few, batches = next(examples.batches(2)), ceil(len(examples) / settings.batch_size)
+    few, batches = few_examples(examples), ceil(len(examples) / settings.batch_size)
     return HyperOptimiser(
         _evidence(state, settings, data, ranks),
         len(examples),
