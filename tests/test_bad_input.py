@@ -245,3 +245,109 @@ def test_a_float32_prior_is_summed_in_float64() -> None:
     found = lila.GaussianPrior(net).log_prob(dict(net.named_parameters()))
     assert found.dtype == torch.float64
     assert found.item() == pytest.approx(-0.5e6 * (0.01 + 1.8378770664), rel=1e-7)
+
+
+# Arguments that are something else than what they are given for -------------------------------------------------------
+
+
+def parts(dtype: torch.dtype = torch.float32) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(50, 3)).to(dtype), (X.to(dtype).repeat(4, 1, 1, 1), Y.repeat(4))
+
+
+@pytest.mark.parametrize(
+    ("loss", "meant"),
+    [
+        (nn.CrossEntropyLoss(), r"torch\.nn\.modules\.loss\.CrossEntropyLoss\. Use lila\.Categorical\(\)"),
+        (nn.MSELoss(), r"Use lila\.Gaussian\(\)"),
+        (lila.Categorical, r"the class Categorical itself; make an instance of it, Categorical\(\)"),
+        ("categorical", r"a builtins\.str\. Use lila\.Categorical\(\), lila\.Bernoulli\(\) or lila\.Gaussian\(\)"),
+    ],
+)
+def test_a_loss_in_place_of_a_likelihood_is_named(loss: Any, meant: str) -> None:
+    net, data = parts()
+    model, prior = lila.InvariantModel(net, lila.Affine2d(), samples=2), lila.GaussianPrior(net)
+    curvature = lila.Evidence(model, lila.Categorical(), prior).estimate(data).curvature
+    for call in (
+        lambda: lila.Evidence(model, loss, prior),
+        lambda: lila.Posterior(model, loss, prior, curvature),
+        lambda: lila.fit(net, data, lila.Affine2d(), likelihood=loss, progress="silent"),
+    ):
+        with pytest.raises(lila.ArgumentError, match=f"likelihood must be a lila.Likelihood, but is .*{meant}"):
+            call()
+
+
+def test_a_plain_network_in_place_of_an_invariant_one_is_named() -> None:
+    net, data = parts()
+    prior = lila.GaussianPrior(net)
+    model = lila.InvariantModel(net, lila.Compose(), samples=1)
+    estimate = lila.Evidence(model, lila.Categorical(), prior).estimate(data)
+    curvature = estimate.curvature
+    message = r"must be a lila\.InvariantModel, but is a torch\.nn\.modules\.container\.Sequential\. Wrap the network"
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.Evidence(net, lila.Categorical(), prior)  # type: ignore[arg-type]
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.Posterior(net, lila.Categorical(), prior, curvature)  # type: ignore[arg-type]
+    with pytest.raises(
+        lila.ArgumentError, match=r"prior must be a lila\.GaussianPrior\(net\), but is a builtins\.float"
+    ):
+        lila.Evidence(model, lila.Categorical(), 1.0)  # type: ignore[arg-type]
+    with pytest.raises(lila.ArgumentError, match=r"evidence\.estimate\(data\)\.curvature, but is a .*Estimate"):
+        lila.Posterior(model, lila.Categorical(), prior, estimate)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("augmentation", [None, lila.Affine2d, nn.Identity()])
+def test_something_else_in_place_of_an_augmentation_is_named(augmentation: Any) -> None:
+    net, data = parts()
+    message = (
+        r"must be a lila\.Augmentation, such as lila\.Affine2d\(\), but is (None|the class|a torch).*lila\.Compose\(\)"
+    )
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.InvariantModel(net, augmentation)
+    if augmentation is not None:
+        with pytest.raises(lila.ArgumentError, match=message):
+            lila.fit(net, data, augmentation, progress="silent")
+
+
+def test_something_else_in_place_of_a_network_is_named() -> None:
+    _, data = parts()
+    with pytest.raises(lila.ArgumentError, match=r"must be a torch\.nn\.Module, but is the class Linear itself"):
+        lila.InvariantModel(nn.Linear, lila.Affine2d())  # type: ignore[arg-type]
+    with pytest.raises(lila.ArgumentError, match=r"must be a torch\.nn\.Module, but is a builtins\.function"):
+        lila.fit(parts, data, progress="silent")  # type: ignore[arg-type]
+
+
+def test_a_network_that_is_spread_over_devices_is_refused() -> None:
+    net, data = parts()
+    message = r"{} is a DataParallel, which runs copies of the layers.*its \.module.*torchrun"
+    with pytest.raises(lila.ModelError, match=message.format("The network")):
+        lila.InvariantModel(nn.DataParallel(net), lila.Affine2d())
+    with pytest.raises(lila.ModelError, match=message.format("'0'")):
+        lila.fit(nn.Sequential(nn.DataParallel(net)), data, lila.Affine2d(), progress="silent")
+
+
+def test_inputs_of_another_type_than_the_weights_are_named_wherever_they_come_in() -> None:
+    net, data = parts()
+    wide = data[0].double(), data[1]
+    model, prior = lila.InvariantModel(net, lila.Affine2d(), samples=2), lila.GaussianPrior(net)
+    evidence = lila.Evidence(model, lila.Categorical(), prior)
+    made = evidence.estimate(data)
+    hyper = lila.HyperOptimiser(evidence, 12, 20, data, batch_size=12, every=1)
+    hyper.release()
+    for call in (
+        lambda: evidence.estimate(wide),
+        lambda: evidence.estimate(wide, audit=False),
+        lambda: evidence.gradient(wide, made),
+        lambda: evidence.log_likelihood(wide),
+        lambda: lila.HyperOptimiser(evidence, 12, 20, wide, batch_size=12),
+        lambda: hyper.step(*wide),
+        lambda: lila.Posterior(model, lila.Categorical(), prior, made.curvature).predict(wide[0]),
+        lambda: lila.fit(net, wide, lila.Affine2d(), epochs=3, progress="silent"),
+        lambda: lila.fit(net, wide, lila.Affine2d(), epochs=3, progress="silent", microbatch=4),
+        lambda: lila.fit(net, wide, epochs=3, progress="silent", method="maximum-likelihood"),
+        lambda: lila.fit(net, data, lila.Affine2d(), test=wide, epochs=3, progress="silent"),
+    ):
+        with pytest.raises(
+            lila.DataError, match=r"type torch\.float64 but the network's weights torch\.float32.*x\.to"
+        ):
+            call()

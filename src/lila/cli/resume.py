@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lila._util.memory import keep_heap
 from lila.cli.options import add_own_code_options, own_code, read_count, takes_folder, takes_path
-from lila.cli.show import record
 from lila.cli.processes import add_device_options, processes
+from lila.cli.show import record
 from lila.cli.train import source
 from lila.data.task import load_data
 from lila.training.description import read_description, read_task

@@ -22,8 +22,8 @@ from lila.augment.parameterisation import PARAMETERISATIONS
 from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
-from lila.cli.show import record
 from lila.cli.processes import add_device_options, processes, restarted
+from lila.cli.show import record
 from lila.curvature import CurvatureKind, structure_names
 from lila.data.read import known_names
 from lila.data.task import Recipe, ScalingName, Task, prepare, read_source

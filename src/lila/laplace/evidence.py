@@ -29,8 +29,9 @@ from lila.curvature.autograd.speedups import ALL_SPEEDUPS
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
+from lila.laplace.checks import check_parts
 from lila.laplace.log_likelihood import Average, Fit, check_finite
-from lila.laplace.passes import Pass, check_model, gather, pull_back
+from lila.laplace.passes import Pass, check_model, few_examples, gather, pull_back
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
@@ -99,11 +100,17 @@ class Evidence:
         prior: over the weights of the network.
         structure: the structure of the curvature: "kron", "diag", "full", or a name given to `register_structure`.
         curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
-        probes: the number of random probes per example in the estimate, in place of all columns of the output
-            Hessian's root. They estimate the curvature without bias. Its log-determinant then has a small bias, which
-            falls with the number of probes and of examples. None is exact.
-        gradient_probes: the number of random probes per example in the gradient. With as many as in the estimate it is
-            the gradient of the estimate; with all columns in the estimate it is unbiased. None is exact.
+        probes: K random probes per example in the estimate, in place of the C columns of the output Hessian's root.
+            They estimate the curvature H without bias. But log|H + delta| is concave in H, so that on average it comes
+            out too low, and the evidence too high. With Kronecker factors the bias is small: A needs no probes, and G,
+            whose side is the outputs of a layer, is a sum over examples and positions, so that it falls with their
+            number times K. With a full curvature the P by P matrix is a sum of N K outer products instead of N C, and
+            its rank at most N K: while that is less than the rank of the exact H, at most min(P, N C), each missing
+            direction counts as log(delta) in place of log(lambda + delta), and the bias is large; it becomes small only
+            when N K is many times P. A diagonal curvature sums squares in each entry, and its bias falls with N K. None
+            is exact.
+        gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
+            of that; with all columns in the estimate it is unbiased. None is exact.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph
             of a gradient with all columns grows with the number of outputs; with probes it does not.
         layers: "all" to integrate over the weights of every layer, "last" to integrate over the weights of the last
@@ -135,6 +142,7 @@ class Evidence:
         unbiased: bool = False,
         speedups: Speedups = ALL_SPEEDUPS,
     ) -> None:
+        check_parts(model, likelihood, prior)
         kind = choose(CurvatureKind, curvature, "curvature")
         check_count("microbatch", microbatch)
         self.model, self.likelihood, self.prior = model, likelihood, prior
@@ -182,7 +190,7 @@ class Evidence:
             DataError: the inputs' type is not that of the weights.
             ModelError: the layers' rules do not account for the network's gradients.
         """
-        self.check_model(self._pass(Draw(), self.roots), next(self.examples(data).batches(2)))
+        self.check_model(self._pass(Draw(), self.roots), few_examples(self.examples(data)))
 
     @torch.no_grad()
     def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
@@ -288,7 +296,7 @@ class Evidence:
 
     def check_model(self, pass_: Pass, few: Batch) -> None:
         """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
-        check_model(pass_, few)
+        check_model(pass_, few, self.microbatch)
         check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
         if self.layer_choice is LayersName.LAST:
             check_runs_last(self.model.net, pass_.layers[0], few.x)

@@ -14,13 +14,15 @@ from lila._util.ranks import ALONE, Ranks
 from lila.augment.compose import Compose
 from lila.augment.noise import Draw
 from lila.curvature import Columns, CurvatureSum, Layer, Roots, Speedups, Structure, Tape, record
-from lila.curvature.audit import audit
+from lila.curvature.audit import Positions, audit
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS
-from lila.data.examples import Batch
+from lila.data.examples import Batch, Examples
 from lila.errors import DataError
 from lila.laplace.log_likelihood import Average, Fit, check_finite, log_likelihoods, of_outputs
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
+
+AUDIT_EXAMPLES = 8  # that a network is audited on
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Pass:
 
     def recorded(self, batch: Batch, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
         """Return the log-likelihoods of a batch, shape (b,), and the tape and columns that make up its curvature."""
+        check_inputs(self.model, batch.x)
         if self.average is Average.FUNCTION:
             return self._examples(batch, differentiable, weight=1.0)
         plain = replace(self, model=InvariantModel(self.model.net, Compose(), samples=1))
@@ -111,14 +114,16 @@ def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple
 
     Raises:
         NumericalError: a sum is not finite; the message names the term or the layer.
+        ModelError: a layer runs for some batches only.
     """
     weight = next(pass_.model.net.parameters()).detach()
-    total = CurvatureSum(pass_.structure.zeros(pass_.layers, weight))
+    total, positions = CurvatureSum(pass_.structure.zeros(pass_.layers, weight)), Positions()
 
     def added() -> Iterator[Tensor]:
         """Add each batch to the curvature, and yield its log-likelihoods."""
         for batch in batches:
             each, tape, columns = pass_.recorded(batch, differentiable=False)
+            positions.check(tape, batch.x)
             total.add(tape, columns)
             yield each
 
@@ -149,10 +154,11 @@ def pull_back(
         parameters: the parameters of the augmentation and of the likelihood.
         ranks: the processes over which it is summed.
     """
-    gradients = [torch.zeros_like(parameter) for parameter in parameters]
+    gradients, positions = [torch.zeros_like(parameter) for parameter in parameters], Positions()
     with ranks.together(parameters[0].device):
         for batch in batches:
             log_likelihoods, tape, columns = pass_.recorded(batch, differentiable=True)
+            positions.check(tape, batch.x)
             scalar = log_likelihoods.sum() - 0.5 * cotangent.inner_with_batch(tape, columns)
             for sum_, grad in zip(gradients, torch.autograd.grad(scalar, parameters, allow_unused=True), strict=True):
                 if grad is not None:
@@ -161,22 +167,34 @@ def pull_back(
     return tuple(gradients)
 
 
-def check_model(pass_: Pass, batch: Batch) -> None:
+def few_examples(examples: Examples) -> Batch:
+    """Return some examples for `check_model`, spread over the data set, which may be sorted by class."""
+    count = min(len(examples), AUDIT_EXAMPLES)
+    chosen = torch.arange(count) * (len(examples) - 1) // max(count - 1, 1)
+    return next(examples.batches(count, chosen))
+
+
+def check_model(pass_: Pass, batch: Batch, microbatch: int) -> None:
     """Check on a few examples that inputs fit the network and that its layers account for its gradients.
+
+    Args:
+        pass_: with the network.
+        batch: the examples; as many as `AUDIT_EXAMPLES`, and not all alike, make a good audit.
+        microbatch: the number of examples that a pass gives to the network at a time.
 
     Raises:
         DataError: the inputs' type is not that of the weights.
         ModelError: the layers' rules do not account for the network's gradients.
     """
-    check_inputs(pass_.model, batch)
-    audit(pass_.model, pass_.layers, batch.x, pass_.model.draw(pass_.draw, batch.index, batch.x.dtype))
+    check_inputs(pass_.model, batch.x)
+    noise = pass_.model.draw(pass_.draw, batch.index, batch.x.dtype)
+    audit(pass_.model, pass_.layers, batch.x, noise, microbatch * pass_.model.samples)
 
 
-def check_inputs(model: InvariantModel, batch: Batch) -> None:
+def check_inputs(model: InvariantModel, x: Tensor) -> None:
     """Raise DataError unless inputs have the type of the network's weights."""
     dtype = next(model.net.parameters()).dtype
-    if batch.x.dtype != dtype:
+    if x.dtype != dtype:
         raise DataError(
-            f"The inputs have type {batch.x.dtype} but the network's weights {dtype}. Convert the inputs: "
-            f"x.to({dtype})."
+            f"The inputs have type {x.dtype} but the network's weights {dtype}. Convert the inputs: x.to({dtype})."
         )

@@ -17,6 +17,9 @@ from torch import Tensor
 from lila._util.choices import choose
 from lila.curvature import Samples, Structure, jacobian, record
 from lila.errors import ArgumentError
+from lila.laplace.checks import check_parts
+from lila.laplace.passes import check_inputs
+from lila.model.checks import described
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
@@ -45,11 +48,20 @@ class Posterior:
     prior: GaussianPrior
     curvature: Structure
 
+    def __post_init__(self) -> None:
+        check_parts(self.model, self.likelihood, self.prior)
+        if not isinstance(self.curvature, Structure):
+            raise ArgumentError(
+                f"The curvature must be that of an estimate, evidence.estimate(data).curvature, but is "
+                f"{described(self.curvature)}."
+            )
+
     def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean (b, c) and covariance (b, c, c) of the linearised network's outputs.
 
         The noise is the fixed set that the network uses in evaluation mode.
         """
+        check_inputs(self.model, x)
         noise, layers = self.model.fixed_noise(x), self.curvature.layers
         tape = record(self.model, layers, x, noise, Samples.POSITIONS, differentiable=False)
         mean, inputs = tape.outputs.detach(), tape.inputs()

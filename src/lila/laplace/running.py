@@ -23,11 +23,11 @@ from torch import Tensor
 
 from lila.augment.noise import Draw
 from lila.curvature import CurvatureSum, Structure
+from lila.curvature.audit import Positions
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Estimate, Evidence, Terms
 from lila.laplace.log_likelihood import Fit, check_finite
-from lila.laplace.passes import check_inputs
 
 _ENOUGH_PAIRS = 4.0  # pairs of successive batches, for a standard error
 _LATELY = 1_000  # examples over which the fit is averaged, so that it follows the training
@@ -60,7 +60,7 @@ class RunningEvidence:
         self.total = CurvatureSum(evidence.no_curvature())
         self.curvature: Structure | None = None
         self.cotangent: Structure | None = None
-        self._pass = evidence.gradient_pass().in_fast_layout(few.x)
+        self._pass, self._positions = evidence.gradient_pass().in_fast_layout(few.x), Positions()
         evidence.check_model(self._pass, few)
         with torch.no_grad():
             f = evidence.model.net(few.x)
@@ -83,8 +83,6 @@ class RunningEvidence:
             Gradients by name, for each hyperparameter of the augmentation and of the likelihood that is trainable at
             present. Before the first decomposition they are those of the log-likelihood alone.
         """
-        if len(batch.x):
-            check_inputs(self.evidence.model, batch)
         self.total.scale(fade)
         parameters = self.evidence.data_hyperparameters()
         gradients = [torch.zeros_like(p, dtype=torch.float64) for p in parameters.values()]
@@ -113,6 +111,7 @@ class RunningEvidence:
         """Return the log-likelihood of some examples, 1/2 <P, curvature>, and sums that tell how well they fit."""
         pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
         log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
+        self._positions.check(tape, batch.x)
         with torch.set_grad_enabled(differentiable):
             log_likelihood = log_likelihoods.sum()
             if self.cotangent is None:

@@ -12,6 +12,7 @@ from lila.augment.base import Augmentation
 from lila.augment.checks import check_views
 from lila.augment.noise import Draw, NoiseName, balanced_noise
 from lila.errors import ModelError
+from lila.model.checks import check_augmentation, check_network
 from lila.model.layout import channels_last, gains_from_channels_last
 
 
@@ -42,6 +43,8 @@ class InvariantModel(nn.Module):
         noise: str | NoiseName = NoiseName.STRATIFIED,
     ) -> None:
         super().__init__()
+        check_network(net)
+        check_augmentation(augmentation)
         check_count("samples", samples)
         self.noise = choose(NoiseName, noise, "kind of noise")
         self.net = net

@@ -14,6 +14,7 @@ from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
+from lila.model.checks import check_augmentation, check_likelihood, check_network
 from lila.model.likelihood import Categorical, Likelihood
 from lila.training.agreement import start_alike
 from lila.training.checkpoint import CHECKPOINT, CheckpointWriter, read_checkpoint
@@ -60,6 +61,7 @@ def fit(
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
+    _check_arguments(net, augmentation, likelihood)
     chosen = Settings.from_dict(asdict(settings or Settings()) | changes).resolved(len(Examples(data)))
     way, ranks = choose(ProgressName, progress, "progress"), Ranks.here()
     folder = None if folder is None else Path(folder)
@@ -111,6 +113,7 @@ def resume(
         progress: as in `fit`.
         device: as in `fit`.
     """
+    _check_arguments(net, augmentation, likelihood)
     folder, way, ranks = Path(folder), choose(ProgressName, progress, "progress"), Ranks.here()
     description = read_description(folder)
     settings = description.settings
@@ -130,6 +133,14 @@ def resume(
         if ranks.first:
             write_result(folder, run, description.run)
         return run
+
+
+def _check_arguments(net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood | None) -> None:
+    check_network(net)
+    if augmentation is not None:
+        check_augmentation(augmentation)
+    if likelihood is not None:
+        check_likelihood(likelihood)
 
 
 @contextmanager

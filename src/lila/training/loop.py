@@ -14,6 +14,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.laplace.passes import check_inputs
 from lila.training.checkpoint import Checkpoint, CheckpointWriter
 from lila.training.choices import FinalName, PassesName
 from lila.training.history import EpochRecord, Seconds
@@ -58,6 +59,8 @@ def train(
     evidence = make_evidence(state, settings, data, ranks)
     if state.hyper is None:
         evidence.audit(data)
+    if test is not None:
+        check_inputs(state.model, next(Examples(test).batches(1)).x)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with (
         saved_on_interruption(state, writer) as keep,

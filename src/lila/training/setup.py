@@ -11,7 +11,7 @@ from lila.augment.compose import Compose
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Evidence
-from lila.laplace.passes import check_inputs
+from lila.laplace.passes import check_inputs, few_examples
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
@@ -51,7 +51,7 @@ def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ran
     chosen, device = settings.microbatch, next(state.model.parameters()).device
     if chosen is None:
         with ranks.together(device):
-            check_inputs(state.model, next(Examples(data, device).batches(1)))
+            check_inputs(state.model, next(Examples(data, device).batches(1)).x)
             chosen = choose_microbatch(make_evidence(state, replace(settings, microbatch=1), data), data, settings)
     return min(ranks.gather(chosen))
 
@@ -85,7 +85,7 @@ def make_hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, r
     if not by_evidence or settings.passes != PassesName.RUNNING:
         return None
     examples = Examples(data, next(state.model.parameters()).device)
-    few, batches = next(examples.batches(2)), ceil(len(examples) / settings.batch_size)
+    few, batches = few_examples(examples), ceil(len(examples) / settings.batch_size)
     return HyperOptimiser(
         make_evidence(state, settings, data, ranks),
         len(examples),

@@ -1,0 +1,60 @@
+"""A check, on a few inputs, that a network is what the curvature takes it for.
+
+The evidence of a network is right if the output for an input depends on that input and the weights alone, and if the
+inputs and output gradients of the layers account for the gradient of every weight. The audit runs the network on a few
+inputs, alone and together, and refuses it with the cause if it finds otherwise:
+
+- `inputs`: augmentations that mix examples, and the choice of the inputs,
+- `purity`: random numbers, buffers that change, half precision,
+- `together`: outputs or layers that depend on the other inputs of the batch or on earlier ones,
+- `gradients`: weights that do more, or something else, than their layer's rule says,
+- `averages`: rules that are not linear,
+- `positions`: layers that run for some inputs only; a pass over the data checks this too.
+
+Everything is checked on a copy of the network in float64, in which rounding hides nothing and moves no input across a
+kink: first with the present weights, then with disturbed ones, because initial weights may be zero. What an audit
+cannot see is described in `docs/reliability.md`.
+"""
+
+import torch
+from torch import Tensor
+
+from lila.curvature.audit.averages import check_averages
+from lila.curvature.audit.gradients import check_gradients
+from lila.curvature.audit.inputs import audit_inputs
+from lila.curvature.audit.order import check_runs_last
+from lila.curvature.audit.positions import Positions
+from lila.curvature.audit.purity import check_pure
+from lila.curvature.audit.subject import Subject
+from lila.curvature.audit.together import check_together
+from lila.curvature.layers import Layer
+from lila.model.invariant import InvariantModel
+
+__all__ = ["Positions", "audit", "check_runs_last"]
+
+_MOST_TOGETHER = 32  # inputs of the largest batch that is compared with single inputs
+
+
+def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Tensor, at_once: int) -> None:
+    """Raise ModelError if the layers do not account for the network's outputs and gradients.
+
+    Args:
+        model: the invariant network.
+        layers: its layers.
+        x: inputs of a batch, of which a few are used.
+        noise: their noise.
+        at_once: the number of views that a pass gives to the network at a time.
+    """
+    views = audit_inputs(model, x, noise, at_once)
+    with torch.enable_grad():
+        outputs = check_pure(Subject.of(model.net, layers, views))
+        if not bool(outputs.isfinite().all()):
+            return  # there is nothing to compare; a pass says which term is not finite
+        subject = Subject.precise(model.net, layers, views)
+        check_together(subject, model.net, min(at_once, _MOST_TOGETHER))
+        check_averages(subject)
+        check_gradients(subject)
+        disturbed = subject.disturbed()
+        if disturbed is not None and disturbed.is_finite():
+            check_together(disturbed, model.net)
+            check_gradients(disturbed)

@@ -1,0 +1,98 @@
+"""The network that an audit examines: a copy, so that nothing of the user's network changes."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+
+from lila.augment.compose import Compose
+from lila.curvature.layers import Layer
+from lila.model.invariant import InvariantModel
+
+_CANNOT = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
+"""What copying a network, or running it in another type than it was written for, may raise."""
+_DISTURBANCE = 0.3  # of a weight, relative to itself
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network under audit.
+
+    Attributes:
+        net: the network.
+        layers: its layers.
+        views: inputs, shape (v, *shape).
+        is_copy: whether it is a copy of the user's network rather than that itself.
+    """
+
+    net: nn.Module
+    layers: tuple[Layer, ...]
+    views: Tensor
+    is_copy: bool
+
+    @classmethod
+    def of(cls, net: nn.Module, layers: Iterable[Layer], views: Tensor) -> "Subject":
+        """The network in its own type: a copy, or itself if it cannot be copied."""
+        try:
+            copy, is_copy = deepcopy(net), True
+        except _CANNOT:
+            copy, is_copy = net, False
+        moved = tuple(replace(layer, module=copy.get_submodule(layer.name)) for layer in layers)
+        return cls(copy, moved, views, is_copy)
+
+    @classmethod
+    def precise(cls, net: nn.Module, layers: Iterable[Layer], views: Tensor) -> "Subject":
+        """A copy in float64; in the network's own type if it cannot be copied, or is not made for float64."""
+        layers = tuple(layers)
+        subject = cls.of(net, layers, views)
+        if not subject.is_copy or views.dtype == torch.float64 or views.device.type == "mps":
+            return subject
+        wide = replace(subject, net=subject.net.double(), views=views.double())
+        try:
+            with torch.no_grad():
+                outputs = wide.run(wide.views[:1])
+        except _CANNOT:
+            return cls.of(net, layers, views)
+        fresh = cls.of(net, layers, views)  # without what the trial may have left behind
+        is_wide = outputs.dtype == torch.float64
+        return replace(fresh, net=fresh.net.double(), views=wide.views) if is_wide else fresh
+
+    def disturbed(self) -> "Subject | None":
+        """The same network with other weights, none of them zero; None if the network is no copy."""
+        if not self.is_copy:
+            return None
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in self.net.parameters():
+                if parameter.requires_grad:
+                    z = torch.randn(2, *parameter.shape, generator=generator).to(parameter)
+                    scale = 1 / sqrt(parameter[0].numel()) if parameter.dim() > 1 else _DISTURBANCE
+                    parameter.mul_(1 + _DISTURBANCE * z[0]).add_(scale * z[1])
+        return self
+
+    def run(self, views: Tensor) -> Tensor:
+        """The outputs for some inputs, shape (v, c), in the memory layout that the passes use."""
+        return InvariantModel(self.net, Compose(), samples=1).average(views.clone(), len(views))
+
+    def is_finite(self) -> bool:
+        """Whether all outputs are finite."""
+        with torch.no_grad():
+            return bool(self.run(self.views).isfinite().all())
+
+    @property
+    def unit(self) -> float:
+        """The rounding error of a single operation."""
+        if self.views.dtype == torch.float32 and self.views.is_cuda and _uses_tf32():
+            return 2.0**-11
+        return torch.finfo(self.views.dtype).eps
+
+    def tolerance(self) -> float:
+        """How far two ways to compute the same may be apart, as a share of its size."""
+        return float(self.unit**0.4)
+
+
+def _uses_tf32() -> bool:
+    return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32

@@ -1,0 +1,62 @@
+"""Whether arguments are the parts of a model that they are given for."""
+
+from typing import Any
+
+from torch import nn
+
+from lila.augment.base import Augmentation
+from lila.errors import ArgumentError, ModelError
+from lila.model.likelihood import Likelihood
+
+_LIKELIHOODS = {
+    "CrossEntropyLoss": "lila.Categorical()",
+    "NLLLoss": "lila.Categorical()",
+    "BCELoss": "lila.Bernoulli()",
+    "BCEWithLogitsLoss": "lila.Bernoulli()",
+    "MSELoss": "lila.Gaussian()",
+    "GaussianNLLLoss": "lila.Gaussian()",
+}
+"""What to use in place of PyTorch's losses."""
+
+
+def check_network(net: Any) -> None:
+    """Raise unless this is a network that runs on one device.
+
+    Raises:
+        ArgumentError: it is no network.
+        ModelError: it contains a wrapper that splits batches over devices.
+    """
+    if not isinstance(net, nn.Module):
+        raise ArgumentError(f"The network must be a torch.nn.Module, but is {described(net)}.")
+    for name, module in net.named_modules():
+        if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            raise ModelError(
+                f"{repr(name) if name else 'The network'} is a {type(module).__name__}, which runs copies of the "
+                "layers whose inputs cannot be recorded. Give the network inside it (its .module). To use several "
+                "GPUs, start a process for each with torchrun; lila shares the examples among them."
+            )
+
+
+def check_augmentation(augmentation: Any) -> None:
+    """Raise ArgumentError unless this is an augmentation."""
+    if not isinstance(augmentation, Augmentation):
+        raise ArgumentError(
+            f"The augmentation must be a lila.Augmentation, such as lila.Affine2d(), but is {described(augmentation)}. "
+            "For a network that is not averaged over transformations, use lila.Compose() and samples=1."
+        )
+
+
+def check_likelihood(likelihood: Any) -> None:
+    """Raise ArgumentError unless this is a likelihood."""
+    if not isinstance(likelihood, Likelihood):
+        meant = _LIKELIHOODS.get(type(likelihood).__name__, "lila.Categorical(), lila.Bernoulli() or lila.Gaussian()")
+        raise ArgumentError(
+            f"The likelihood must be a lila.Likelihood, but is {described(likelihood)}. Use {meant} in its place."
+        )
+
+
+def described(value: Any) -> str:
+    """What a value is, for a message."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself; make an instance of it, {value.__name__}()"
+    return "None" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"
