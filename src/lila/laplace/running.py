@@ -179,7 +179,7 @@ class RunningEvidence:
     def _of_all(self) -> Structure:
         """Return the curvature of all N examples, scaled up from the sums of all processes, decomposed."""
         if not self.weight:
-            raise ArgumentError("No batch was added to the running averages yet, so there is no curvature.")
+            raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
         whole = CurvatureSum(self.total.structure().scaled(self.examples / self.weight))
         whole.sum_over(self.evidence.ranks)
         curvature = whole.structure()
