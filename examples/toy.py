@@ -1,6 +1,6 @@
 """Learn a soft rotational invariance of points in the plane from the training data alone, and draw it.
 
-The paper's toy example (appendix `toy_examples.tex`): 200 points of two classes, each turned about the origin by up to
+The paper's toy example (Appendix J): 200 points of two classes, each turned about the origin by up to
 60 degrees; a network with 50 hidden units, averaged over S = 100 random rotations whose range eta starts at zero. Each
 step trains the weights by maximum a posteriori, and then eta and the prior precision on the evidence with the full
 Gauss-Newton matrix. The learning rate of eta is 0.005 half turns, decayed by a cosine.

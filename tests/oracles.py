@@ -30,7 +30,7 @@ def output(net: nn.Module, view: Tensor, weights: dict[str, Tensor]) -> Tensor:
 
 
 def average_output(net: nn.Module, views: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """f_hat(x_n) from the views of one example, by a loop over S (eq. invariant_function)."""
+    """f_hat(x_n) from the views of one example, by a loop over S (eq. 1)."""
     outputs = [output(net, view, weights) for view in views]
     return torch.stack(outputs).sum(0) / len(outputs)
 
@@ -78,7 +78,7 @@ def output_matrix(case: Case, curvature: str, views: Tensor, y: Tensor) -> Tenso
 
 
 def full_curvature(case: Case, curvature: str = "ggn") -> Tensor:
-    """sum_n J_hat' Lambda_hat J_hat (eq. aug_ggn), shape (P, P)."""
+    """sum_n J_hat' Lambda_hat J_hat (eq. 12), shape (P, P)."""
     blocks = []
     for views, y in zip(case.views(), case.y, strict=True):
         J = jacobian(case.net, views)
@@ -165,7 +165,7 @@ def transposed_patches(module: nn.ConvTranspose2d, x: Tensor) -> list[Tensor]:
 
 
 def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
-    """The block of one layer over its trainable weights, weight first, then bias (eq. kfac_aug, kfac_general)."""
+    """The block of one layer over its trainable weights, weight first, then bias (eq. 7 and 15)."""
     weight = getattr(module, "weight", getattr(module, "scale", None))
     bias = getattr(module, "bias", None)
     with_weight, with_bias = (p is not None and p.requires_grad for p in (weight, bias))

@@ -36,7 +36,7 @@ from lila.reproduce.engine import registry
 from lila.reproduce.engine.jobs import Work
 from lila.results.tables import Table, spread
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "_extending_experiment.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "extending.md"
 
 POINTS = {Scale.SMALL: (100, 10_000), Scale.PAPER: (10_000, 1_000_000)}
 
@@ -93,7 +93,8 @@ def test_the_documentation_shows_this_experiment() -> None:
 
 
 def test_the_documented_script_runs_by_itself_with_two_processes(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENTATION.read_text(), flags=re.DOTALL)
+    section = DOCUMENTATION.read_text().partition("## An experiment")[2]
+    (code,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     (tmp_path / "pi.py").write_text(code)
     command = [sys.executable, "pi.py", "monte-carlo-pi", "--jobs", "2", "--seeds", "1", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

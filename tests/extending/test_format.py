@@ -1,6 +1,7 @@
 """A data format from outside the package: a CSV file with a label and the pixels of an image in each row."""
 
 import csv
+import inspect
 import json
 from pathlib import Path
 
@@ -54,6 +55,11 @@ def table(tmp_path: Path) -> Path:
             pixels[2:6, 2:6] += 150 * (i % 2)
             csv.writer(file).writerow([("dark", "light")[i % 2], *pixels.flatten()])
     return path
+
+
+def test_the_documentation_shows_this_format() -> None:
+    shown = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+    assert inspect.getsource(PixelTable) in shown
 
 
 def test_data_in_the_format_is_loaded(table: Path) -> None:

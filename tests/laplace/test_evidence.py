@@ -145,7 +145,7 @@ def test_log_likelihood_of_subsets_averages_to_that_of_all() -> None:
 
 
 def test_the_likelihood_bound_tightens_with_the_number_of_samples() -> None:
-    """E log p(y | f_hat_S) grows with S towards log p(y | E f) (eq. lower_bound_loglik)."""
+    """E log p(y | f_hat_S) grows with S towards log p(y | E f) (eq. 24)."""
     case = make_case("mlp", samples=1, n=4)
 
     def bound(samples: int, draws: int) -> tuple[float, float]:
@@ -168,7 +168,7 @@ def test_the_likelihood_bound_tightens_with_the_number_of_samples() -> None:
 
 @pytest.mark.parametrize("degrees", [0, 20, 45, 70, 90])
 def test_the_log_determinant_of_two_data_is_that_of_the_angle_between_their_jacobians(degrees: int) -> None:
-    """|H| = 1 + |J1|^2 + |J2|^2 + (1 - cos^2 phi) |J1|^2 |J2|^2, smallest for parallel ones (mechanism.tex)."""
+    """|H| = 1 + |J1|^2 + |J2|^2 + (1 - cos^2 phi) |J1|^2 |J2|^2, smallest for parallel ones (Appendix G)."""
     phi = torch.tensor(degrees * pi / 180, dtype=torch.float64)
     norms = 1.3, 0.7
     x = torch.stack([norms[0] * torch.tensor([1.0, 0.0]).double(), norms[1] * torch.stack([phi.cos(), phi.sin()])])

@@ -1,4 +1,4 @@
-"""The paper's toy example (toy_examples.tex): the range is recovered, and the evidence orders five models as there."""
+"""The paper's toy example (Appendix J): the range is recovered, and the evidence orders five models as there."""
 
 from functools import cache
 from math import pi
