@@ -118,7 +118,7 @@ def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -
 
 
 def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(tmp_path: Path) -> None:
-    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1, "after": 60})
+    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1, "after": 20})
     assert done.returncode != 0
     told = re.findall(r"NumericalError: Epoch \d: The training loss is not finite", done.stderr)
     assert len(told) == 2, done.stderr

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import lila
 from lila._util.ranks import Ranks, leave, process_group
+from lila.training import loop
 
 N = 23  # which neither two nor four processes share evenly
 
@@ -79,15 +80,21 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
 
 
 def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> None:
-    """Give one process an example that is not a number, or let it die, hang or get lost in its n-th forward pass."""
+    """Give one process an example that is not a number, or let it die, hang or err in its n-th forward of training."""
     if ranks.rank == todo.get("nan_at"):
         data[0][-1, 0] = float("nan")
     if ranks.rank != todo.get("at"):
         return
-    passes = [0]
+    passes, in_training, train_epoch = [0], [False], vars(loop)["train_epoch"]
+
+    def first_epoch(*arguments: Any, **options: Any) -> Any:
+        in_training[0] = True
+        return train_epoch(*arguments, **options)
+
+    vars(loop)["train_epoch"] = first_epoch
 
     def fail(module: nn.Module, x: Any, output: Tensor) -> Tensor | None:
-        passes[0] += 1
+        passes[0] += in_training[0]
         if passes[0] == todo.get("after", 12):
             if todo["fault"] == "nan":
                 return output * float("nan")

@@ -10,7 +10,7 @@ from uuid import uuid4
 import torch
 from torch import Tensor, nn
 
-from lila.augment import Augmentation, make_augmentation
+from lila.augment import Augmentation, augmentation_names, make_augmentation
 from lila.augment.noise import Draw
 from lila.data.task import Recipe, Scaling, Task, read_source
 from lila.data.transformed import VersionName, true_ranges
@@ -59,6 +59,11 @@ class AugmentationDescription:
     arguments: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        if ":" not in self.family and self.family not in augmentation_names():
+            raise ArgumentError(
+                f"There is no family {self.family[:40]!r} of augmentations here; the registered ones are "
+                f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
+            )
         for name, value in self.arguments.items():
             check_plain(value, f"The argument {name[:40]} of {self.family}")
 
