@@ -210,7 +210,7 @@ def register_rule(layer: type[nn.Module], rule: Rule) -> None:
     """Say how the curvature of a layer type is computed; it holds for its subclasses too.
 
     Every estimate of the evidence first checks on a few views that the rule reproduces the gradients that autograd
-    gives, and that its inputs and outputs are linear, so a wrong rule is an error, never a wrong number.
+    gives, and that its inputs and outputs are linear. A rule that is wrong for these views is an error.
     """
     _RULES[layer] = rule
 
