@@ -136,7 +136,7 @@ def test_columns_are_shared_out_by_size_and_none_is_left_without_its_group() -> 
 
 
 def test_the_bias_of_the_log_determinant_is_upwards_and_large_for_a_full_curvature() -> None:
-    """Of 30 examples with two directions each in the outputs, one probe misses half of the directions in the weights."""
+    """With two directions in the outputs of each example, one probe misses half of the directions in the weights."""
     case, biases = make_case("mlp", n=30, samples=1), {}
     for structure in ("kron", "full"):
         exact = case.evidence(structure).estimate(case.data, case.draw, audit=False).log_det
