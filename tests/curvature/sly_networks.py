@@ -132,6 +132,61 @@ class ZeroBranch(Base):
         return h + self.mixed(h.mean(0, keepdim=True).expand_as(h))
 
 
+class GhostPairs(Base):
+    """Each input sees the difference to the one sixteen rows further on."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        h = super().hidden(x)
+        return h + 0.5 * (h.roll(-16, 0) - h) if len(h) > 16 else h
+
+
+class ScaledByLargest(Base):
+    """Inputs divided by the largest value of the batch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x / x.abs().max().clamp(min=1))
+
+
+class Chunks(Base):
+    """Attention within chunks of four rows."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        chunks = super().hidden(x).split(4)
+        return torch.cat([F.scaled_dot_product_attention(h[None], h[None], h[None])[0] for h in chunks])
+
+
+class MixedGradient(torch.autograd.Function):
+    """The identity, whose gradient is averaged over the batch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return g.mean(0).expand_as(g)
+
+
+class MixedBackwards(Base):
+    def hidden(self, x: Tensor) -> Tensor:
+        made: Tensor = MixedGradient.apply(super().hidden(x))  # type: ignore[no-untyped-call]
+        return made
+
+
+class WithGradientsOnly(Base):
+    """Centred while gradients are computed."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0) if x.requires_grad else x)
+
+
+class SingleOnly(Base):
+    """Centred in float32, or where weights are as they were made."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.mean(0) if x.dtype == torch.float32 else x + 0.01 * x.mean(0))
+
+
 # Weights that do more than their layer --------------------------------------------------------------------------------
 
 
@@ -190,6 +245,68 @@ class ForwardCalled(Base):
     def hidden(self, x: Tensor) -> Tensor:
         gate = (mean(x) > 0).to(x)
         return torch.tanh(gate * self.body.forward(x) + (1 - gate) * self.body(x))
+
+
+class Rolled(Base):
+    """The hidden layer sees the batch from the second row on, and the first one last."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        return super().hidden(x.roll(-1, 0)).roll(1, 0)
+
+
+class TwiceInside(nn.Linear):
+    """A layer that applies its weight twice."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(torch.tanh(F.linear(x, self.weight, self.bias)), 0.01 * self.weight, self.bias)
+
+
+class AppliedTwice(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = TwiceInside(4, 4)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        made: Tensor = self.twice(super().hidden(x))
+        return made
+
+
+class SharedMemory(Base):
+    """Two parameters that are one in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.middle, self.back = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        out: Tensor = self.back(torch.tanh(self.middle(super().hidden(x))))
+        return out
+
+    def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
+        made: nn.Module = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.back.weight = nn.Parameter(self.middle.weight.data.mT)
+        return made
+
+
+class PastTheHooks(nn.Linear):
+    """A layer whose call is not PyTorch's."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Uncalled(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = PastTheHooks(PIXELS, 4)
+
+
+class Hooked(Base):
+    """A hook that changes what a layer returns, for some inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body.register_forward_hook(lambda module, args, out: out + 0.01 * out * (mean(args[0]) > 0.1))
 
 
 # Layers that run for some inputs only ---------------------------------------------------------------------------------
@@ -256,6 +373,18 @@ class OwnGenerator(Base):
         return h * (torch.rand(len(x), 1, generator=self.generator, dtype=x.dtype) > 0.001)
 
 
+class OwnPythonGenerator(Base):
+    """Rare random numbers from a generator of Python's that the network keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choice = random.Random(0)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        h = super().hidden(x)
+        return h.sin() if self.choice.random() < 0.001 else h
+
+
 class RunningMean(Base):
     """A buffer that follows the data."""
 
@@ -320,6 +449,18 @@ REFUSED: dict[Callable[[], nn.Module], str] = {
     LargeBatches: MIXING,
     BatchControlFlow: "'extra' runs for some inputs only",
     ZeroBranch: MIXING,
+    GhostPairs: MIXING,
+    ScaledByLargest: MIXING,
+    Chunks: MIXING,
+    MixedBackwards: "'body' does not keep the inputs of the batch in their order",
+    WithGradientsOnly: "is another one under torch.no_grad()",
+    SingleOnly: MIXING,
+    Rolled: "'body' does not keep the inputs of the batch in their order",
+    AppliedTwice: "'twice', whose class TwiceInside has a forward of its own",
+    SharedMemory: "['back.weight', 'middle.weight'] share memory",
+    Uncalled: "are used outside of the forward of their layer 'body'",
+    Hooked: "'body' (Linear) by its rule LinearRule",
+    OwnPythonGenerator: "draws random numbers (by the generator 'choice')",
     Sorted: "'body' does not keep the inputs of the batch in their order",
     OutsideForSome: "['body.weight'] are used outside of the forward of their layer 'body'",
     OutsideBehindRelu: "['body.weight'] are used outside of the forward of their layer 'body'",

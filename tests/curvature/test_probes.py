@@ -133,3 +133,15 @@ def test_columns_are_shared_out_by_size_and_none_is_left_without_its_group() -> 
     assert sorted(_groups(sizes, 2)[1].tolist()) == [0, 0, 1]
     many = _groups(torch.rand(5, 40), 4)
     assert all(len(set(row)) == 4 for row in many.tolist())
+
+
+def test_the_bias_of_the_log_determinant_is_upwards_and_large_for_a_full_curvature() -> None:
+    """With two directions in the outputs of each example, one probe misses half of the directions in the weights."""
+    case, biases = make_case("mlp", n=30, samples=1), {}
+    for structure in ("kron", "full"):
+        exact = case.evidence(structure).estimate(case.data, case.draw, audit=False).occam_factor
+        evidence = case.evidence(structure, probes=1)
+        draws = [OtherProbes.of(case.draw, seed) for seed in range(20)]
+        biases[structure] = sum(evidence.estimate(case.data, d, audit=False).occam_factor - exact for d in draws) / 20
+    assert biases["full"] > 3
+    assert biases["full"] > 1.5 * biases["kron"]

@@ -265,7 +265,7 @@ def register_rule(layer: type[nn.Module], rule: Rule) -> None:
     """Register how the curvature of a layer type, and of its subclasses, is computed.
 
     Every estimate of the evidence first checks on a few views that the rule reproduces the gradients that autograd
-    gives, and that its inputs and outputs are linear, so that a wrong rule raises an error.
+    gives, and that its inputs and outputs are linear. A rule that is wrong for these views is an error.
 
     Args:
         layer: the layer type.

@@ -101,14 +101,12 @@ class Evidence:
         structure: the structure of the curvature: "kron", "diag", "full", or a name given to `register_structure`.
         curvature: "ggn" (generalised Gauss-Newton) or "ef" (empirical Fisher).
         probes: K random probes per example in the estimate, in place of the C columns of the output Hessian's root.
-            They estimate the curvature H without bias. But log|H + delta| is concave in H, so that on average it comes
-            out too low, and the evidence too high. With Kronecker factors the bias is small: A needs no probes, and G,
-            whose side is the outputs of a layer, is a sum over examples and positions, so that it falls with their
-            number times K. With a full curvature the P by P matrix is a sum of N K outer products instead of N C, and
-            its rank at most N K: while that is less than the rank of the exact H, at most min(P, N C), each missing
-            direction counts as log(delta) in place of log(lambda + delta), and the bias is large; it becomes small only
-            when N K is many times P. A diagonal curvature sums squares in each entry, and its bias falls with N K. None
-            is exact.
+            They estimate the curvature H without bias. But log|H + delta| is concave in H, so on average it comes out
+            too low, and the evidence too high. With Kronecker factors or a diagonal the bias is small and falls with
+            N K: A needs no probes, and G, whose side is the number of a layer's outputs, is a sum over all examples
+            and positions. With a full curvature it is large unless N K is many times the number P of weights: the
+            estimate has rank N K at most, and each direction of the exact H, of rank min(P, N C), that it misses
+            counts as log(delta) in place of log(lambda + delta). None, or K >= C, is exact.
         gradient_probes: random probes per example in the gradient. With as many as in the estimate it is the gradient
             of that; with all columns in the estimate it is unbiased. None is exact.
         microbatch: the number of examples whose graph is in memory at a time; it does not change the result. The graph

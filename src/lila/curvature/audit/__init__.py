@@ -11,16 +11,16 @@ inputs, alone and together, and refuses it with the cause if it finds otherwise:
 - `averages`: rules that are not linear,
 - `positions`: layers that run for some inputs only; a pass over the data checks this too.
 
-Everything is checked on a copy of the network in float64, in which rounding hides nothing and moves no input across a
-kink: first with the present weights, then with disturbed ones, because initial weights may be zero. What an audit
-cannot see is described in `docs/reliability.md`.
+Everything is checked on copies of the network: outputs in its own type, then outputs and gradients in float64, in which
+rounding hides nothing and moves no input across a kink; with the present weights, and with disturbed ones, because
+initial weights may be zero. `docs/reliability.md` says what an audit cannot see.
 """
 
 import torch
 from torch import Tensor
 
 from lila.curvature.audit.averages import check_averages
-from lila.curvature.audit.gradients import check_gradients
+from lila.curvature.audit.gradients import check_gradients, check_memory
 from lila.curvature.audit.inputs import audit_inputs
 from lila.curvature.audit.order import check_runs_last
 from lila.curvature.audit.positions import Positions
@@ -45,13 +45,16 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
         noise: their noise.
         at_once: the number of views that a pass gives to the network at a time.
     """
+    check_memory(model.net)
     views = audit_inputs(model, x, noise, at_once)
     with torch.enable_grad():
         outputs = check_pure(Subject.of(model.net, layers, views))
         if not bool(outputs.isfinite().all()):
             return  # there is nothing to compare; a pass says which term is not finite
+        check_together(Subject.of(model.net, layers, views), model.net, min(at_once, _MOST_TOGETHER))
         subject = Subject.precise(model.net, layers, views)
-        check_together(subject, model.net, min(at_once, _MOST_TOGETHER))
+        if subject.views.dtype != views.dtype:
+            check_together(subject, model.net)
         check_averages(subject)
         check_gradients(subject)
         disturbed = subject.disturbed()

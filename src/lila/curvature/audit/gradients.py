@@ -9,6 +9,7 @@ layer: this finds other uses of a weight that have no effect on the inputs at ha
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -128,6 +129,24 @@ class _Run:
             torch.autograd.grad(self.outputs, edges, columns, retain_graph=True, allow_unused=True) if edges else ()
         )
         return [[next(found) for _ in uses] for uses in self.uses]
+
+
+def check_memory(net: nn.Module) -> None:
+    """Raise ModelError if two parameters are the same numbers in memory, of which autograd knows nothing."""
+    spans: dict[int, list[tuple[int, int, str]]] = {}
+    for name, parameter in net.named_parameters():
+        reach = sum((n - 1) * stride for n, stride in zip(parameter.shape, parameter.stride(), strict=True))
+        start = parameter.data_ptr()
+        if parameter.numel():
+            end = start + reach * parameter.element_size()
+            spans.setdefault(parameter.untyped_storage().data_ptr(), []).append((start, end, name))
+    for of_storage in spans.values():
+        for (_, end, first), (start, _, second) in pairwise(sorted(of_storage)):
+            if start <= end:
+                raise ModelError(
+                    f"The parameters {sorted((first, second))} share memory, so that a step of one changes the other, "
+                    "but autograd takes them for two. Use the same module twice instead, or give each its own weight."
+                )
 
 
 def _operations_so_far() -> int:

@@ -30,9 +30,12 @@ def check_pure(subject: Subject) -> Tensor:
         )
     before = {name: tensor.detach().clone() for name, tensor in _state(subject.net)}
     with _generators_put_back(subject.views.device), _Watch(subject.net) as watch:
-        states = _foreign_states()
+        states = _foreign_states(subject.net)
         outputs = subject.run(subject.views.detach().requires_grad_())
-        drawn = [*watch.random, *(name for name, state in _foreign_states().items() if state != states[name])]
+        drawn = [
+            *watch.random,
+            *(name for name, state in _foreign_states(subject.net).items() if state != states.get(name)),
+        ]
     changed = _put_back(subject.net, before)
     if drawn:
         raise ModelError(
@@ -78,13 +81,20 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _foreign_states() -> dict[str, Any]:
-    """The states of the generators of random numbers that are not PyTorch's, by name."""
+def _foreign_states(net: nn.Module) -> dict[str, Any]:
+    """The states of the generators that are not PyTorch's, global ones and those that modules keep, by name."""
     states: dict[str, Any] = {"by Python's random module": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         kind, keys, *rest = numpy.random.get_state()
         states["by numpy.random"] = (kind, keys.tobytes(), *rest)
+    for prefix, module in net.named_modules():
+        for name, value in vars(module).items():
+            where = f"by the generator {'.'.join(filter(None, (prefix, name)))!r}"
+            if isinstance(value, random.Random):
+                states[where] = value.getstate()
+            elif numpy is not None and isinstance(value, numpy.random.Generator):
+                states[where] = repr(value.bit_generator.state)
     return states
 
 

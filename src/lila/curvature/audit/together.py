@@ -19,7 +19,6 @@ from lila.errors import ModelError
 _GROUP = 3
 
 
-@torch.no_grad()
 def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> None:
     """Raise ModelError if inputs influence each other, or later ones depend on earlier ones.
 
@@ -34,6 +33,14 @@ def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> N
     again, _ = _counted(subject, views[:1])
     if _differ(again, alone[:1], subject):
         raise _memory_error(_first_difference(subject, views[:1], views[:1], 0))
+    with torch.no_grad():
+        without, _ = _counted(subject, views[-1:])
+    if _differ(without, alone[-1:], subject):
+        raise ModelError(
+            "The output of the network is another one under torch.no_grad(): it asks whether gradients are computed. "
+            "Predictions would be made by another network than the one whose evidence this is. Let it do the same in "
+            "both cases."
+        )
     _check_positions(subject.layers, [positions for _, positions in runs])
     for group in _groups(len(views), at_once, views.device):
         outputs, positions = _counted(subject, views[group])
@@ -45,10 +52,11 @@ def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> N
 
 
 def _groups(count: int, at_once: int, device: torch.device) -> list[Tensor]:
-    """Indices of inputs that are run together: all or a larger batch of them, and small groups in another order."""
-    filled = torch.arange(max(at_once, count), device=device) % count
-    backwards = torch.arange(count, device=device).flip(0)
-    return [filled, *backwards.split(_GROUP)]
+    """Indices of inputs that are run together: all, repeated to fill a batch, and small groups in another order."""
+    generator = torch.Generator().manual_seed(0)
+    repeated = torch.randint(count, (max(at_once - count, 0),), generator=generator)
+    backwards = torch.arange(count).flip(0)
+    return [group.to(device) for group in (torch.cat([torch.arange(count), repeated]), *backwards.split(_GROUP))]
 
 
 def _differ(one: Tensor, other: Tensor, subject: Subject) -> bool:
@@ -73,7 +81,7 @@ def _counted(subject: Subject, views: Tensor) -> tuple[Tensor, list[int]]:
     for position, layer in enumerate(subject.layers):
         hooks.append(layer.module.register_forward_hook(count(position, layer)))
     try:
-        return subject.run(views), counts
+        return subject.run(views.detach().requires_grad_()).detach(), counts  # as in a pass
     finally:
         for hook in hooks:
             hook.remove()
@@ -93,7 +101,7 @@ def _explained(subject: Subject, original: nn.Module, group: Tensor, outputs: Te
     if subject.is_copy:
         fresh = Subject.of(original, subject.layers, subject.views)
         fresh.net.to(subject.views.dtype).load_state_dict(weights, strict=False)
-        if _differ(fresh.run(subject.views[index : index + 1]), alone[index : index + 1], subject):
+        if _differ(fresh.run(subject.views[index : index + 1]).detach(), alone[index : index + 1], subject):
             return _memory_error(None)
     where = _first_difference(subject, subject.views[group], subject.views[index : index + 1], row)
     return ModelError(
@@ -127,8 +135,8 @@ class _Trail:
     def _note(self, name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if isinstance(output, Tensor):
-                given = args[0].clone() if args and isinstance(args[0], Tensor) else None
-                self.calls.append((name, given, output.clone()))
+                given = args[0].detach().clone() if args and isinstance(args[0], Tensor) else None
+                self.calls.append((name, given, output.detach().clone()))
 
         return hook
 
