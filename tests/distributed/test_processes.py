@@ -87,7 +87,7 @@ def test_a_process_does_not_read_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("processes", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, processes: int) -> None:
     whole = worker.found(tmp_path, {}, Ranks())
-    stopped = torchrun(2, tmp_path, {"folder": True, "fault": "die", "at": 1, "after": 120})
+    stopped = torchrun(2, tmp_path, {"folder": True, "fault": "die", "at": 1, "after": 25})
     assert stopped.returncode != 0
     assert not (tmp_path / "found-0.json").exists()
     assert read_checkpoint(tmp_path / "run")[1] > 0
@@ -116,7 +116,7 @@ def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -
 
 
 def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(tmp_path: Path) -> None:
-    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1, "after": 60})
+    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1, "after": 13})
     assert done.returncode != 0
     told = re.findall(r"NumericalError: Epoch \d: The training loss is not finite", done.stderr)
     assert len(told) == 2, done.stderr

@@ -59,10 +59,10 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
         settings["seed"] = ranks.rank
     of_all = examples(todo.get("other_data", 0) * ranks.rank, todo.get("count", N))
     data: Any = Streamed(of_all) if todo.get("stream") else of_all
-    spoil(todo, of_all, ranks)
     arguments: dict[str, Any] = {"test": examples(1), "progress": "silent"}
     run_folder = folder / "run" if todo.get("folder") else None
     net = network(ranks.rank)  # the first process's weights are everyone's
+    spoil(todo, of_all, ranks, net)
     augmentation = lila.Rotation2d(init=0.3)
     if todo.get("resume"):
         run = lila.resume(run_folder or folder, net, data, augmentation, **arguments)
@@ -78,8 +78,11 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     }
 
 
-def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> None:
-    """Give one process an example that is not a number, or let it die, hang or get lost in its n-th forward pass."""
+def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks, net: nn.Module) -> None:
+    """Give one process an example that is not a number, or let it die, hang or get lost in its n-th forward pass.
+
+    Only passes of the network itself count, not those of copies of it.
+    """
     if ranks.rank == todo.get("nan_at"):
         data[0][-1, 0] = float("nan")
     if ranks.rank != todo.get("at"):
@@ -87,8 +90,8 @@ def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> No
     passes = [0]
 
     def fail(module: nn.Module, x: Any, output: Tensor) -> Tensor | None:
-        passes[0] += 1
-        if passes[0] == todo.get("after", 12):
+        passes[0] += module is net
+        if module is net and passes[0] == todo.get("after", 3):
             if todo["fault"] == "nan":
                 return output * float("nan")
             os.kill(os.getpid(), signal.SIGKILL) if todo["fault"] == "die" else time.sleep(600)

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+_SMALL = 256  # side of a matrix that is always decomposed in float64
+
 
 def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, none below 0, and eigenvectors of positive semi-definite matrices (r, i, i).
@@ -11,8 +13,11 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. Inputs that are always
     zero, such as units that never fire, leave rows of zeros, which are eigenvectors already: the rest is decomposed
     without them, which is faster, and spares the solver what it is worst at.
+
+    Small matrices are always decomposed in float64, where it costs next to nothing: in float32, an eigenvalue that is
+    zero, as the output Hessian of a softmax has one, comes out as 1e-7 of the largest.
     """
-    symmetric = (matrix + matrix.mT) / 2
+    symmetric = (matrix + matrix.mT).div_(2)
     alive = symmetric.ne(0).any(0).any(0)
     if bool(alive.all()):
         return _decomposed(symmetric)
@@ -26,12 +31,14 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _decomposed(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """What does not converge is tried in float64, then shifted by a multiple of the identity that rounding hides.
+    """Decompose symmetric matrices by the first attempt that converges.
 
-    Some libraries do not say that they failed, but return NaN.
+    These are: as they are and in float64, the latter first if they are small; then in float64 after adding a multiple
+    of the identity that rounding hides. Some libraries do not say that they failed, but return NaN.
     """
     error: Exception | None = None
-    for attempt in (_as_it_is, _in_double, _shifted):
+    small = symmetric.shape[-1] <= _SMALL and symmetric.device.type != "mps"  # which has no float64
+    for attempt in (_in_double, _as_it_is, _shifted) if small else (_as_it_is, _in_double, _shifted):
         try:
             values, vectors = attempt(symmetric)
         except torch.linalg.LinAlgError as failed:  # type: ignore[attr-defined]
