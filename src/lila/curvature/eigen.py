@@ -7,6 +7,8 @@ from torch import Tensor
 Eigen = tuple[Tensor, Tensor]
 """Eigenvalues (r, i) and eigenvectors (r, i, i)."""
 
+_SMALL = 256  # side of a matrix that is always decomposed in float64
+
 
 def eigh(matrix: Tensor) -> Eigen:
     """Return the eigenvalues, none below 0, and the eigenvectors of positive semi-definite matrices (r, i, i).
@@ -14,8 +16,11 @@ def eigh(matrix: Tensor) -> Eigen:
     A sum of outer products has no negative eigenvalue; those that rounding makes are set to 0. Inputs that are always
     zero, such as units that never fire, leave rows of zeros. Their unit vectors are eigenvectors already. The rest is
     decomposed without them, which is faster and avoids the matrices on which solvers fail most often.
+
+    Small matrices are always decomposed in float64, where it costs next to nothing: in float32, an eigenvalue that is
+    zero, as the output Hessian of a softmax has one, comes out as 1e-7 of the largest.
     """
-    symmetric = (matrix + matrix.mT) / 2
+    symmetric = (matrix + matrix.mT).div_(2)
     alive = symmetric.ne(0).any(0).any(0)
     if bool(alive.all()):
         return _decomposed(symmetric)
@@ -29,12 +34,14 @@ def eigh(matrix: Tensor) -> Eigen:
 
 
 def _decomposed(symmetric: Tensor) -> Eigen:
-    """Decompose matrices; if the solver fails, try in float64, then with a shift that is lost in rounding.
+    """Decompose symmetric matrices by the first attempt that converges.
 
-    Some libraries do not report a failure but return NaN.
+    The attempts are: as they are and in float64, the latter first if they are small; then in float64 after adding a
+    multiple of the identity that rounding hides. Some libraries do not report a failure but return NaN.
     """
     error: Exception | None = None
-    for attempt in (_as_it_is, _in_double, _shifted):
+    small = symmetric.shape[-1] <= _SMALL and symmetric.device.type != "mps"  # which has no float64
+    for attempt in (_in_double, _as_it_is, _shifted) if small else (_as_it_is, _in_double, _shifted):
         try:
             values, vectors = attempt(symmetric)
         except torch.linalg.LinAlgError as failed:  # type: ignore[attr-defined]

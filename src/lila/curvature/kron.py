@@ -152,17 +152,15 @@ class Kron(Structure):
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
         rooted = []
         for block, J in zip(self.blocks, rows, strict=True):
-            (_, V), (_, U) = block.eigen
+            V, U, scale = block.posterior_root(precisions)
             rotated = U.mT @ block.as_matrices(J) @ V  # (n, r, j, i)
-            scale = block.eigenvalues(precisions).rsqrt().mT
             rooted.append((rotated * scale).flatten(1))
         return torch.cat(rooted, dim=1)
 
     def root_times(self, z: Tensor, precisions: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         drawn = []
         for block, part in zip(self.blocks, as_blocks(z, self.layers), strict=True):
-            (_, V), (_, U) = block.eigen
-            scale = block.eigenvalues(precisions).rsqrt().mT
+            V, U, scale = block.posterior_root(precisions)
             drawn.append((U @ (block.as_matrices(part) * scale) @ V.mT).reshape(part.shape))
         return tuple(drawn)
 

@@ -11,7 +11,7 @@ With s_ij = eps (lambda_max mu_j + lambda_i mu_max), the log-determinant is then
 
     e(delta) = sum_ij log (lambda_i mu_j + s_ij + delta) / (max(lambda_i mu_j - s_ij, 0) + delta).
 
-Mostly it is wrong by less than a tenth of that. Where e exceeds `_TOLERATED` nats, as with weak priors or many
+Mostly it is wrong by less than a tenth of that. Where e exceeds 10 nats (`_TOLERATED`), as with weak priors or many
 examples, factors in float32 are decomposed in float64. That takes 1.7 times as long for a side of 100, and 3 to 5 times
 for 800 to 1,000. The rounding of the sums A and G themselves is left. It matters in directions in which a factor has
 next to no data, because examples are few or inputs smooth, and has the same bound e, though in practice it is smaller.
@@ -34,7 +34,7 @@ from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
 _AT_ONCE = 2**20  # products of eigenvalues in memory at a time
-_TOLERATED = 3.0  # nats by which rounding might change the log-determinant of a layer
+_TOLERATED = 10.0  # nats by which rounding might change the log-determinant of a layer
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,18 @@ class KronBlock:
                 "the learning rate, or compute in float64."
             ) from error
 
-    def eigenvalues(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Return the eigenvalues lambda_i mu_j + delta of H + delta I, shape (r, i, j); a layer has one precision."""
-        (lam, _), (mu, _) = self.eigen
-        return lam[:, :, None] * mu[:, None, :] + precisions[self.layer.parameter_names[0]]
+    def posterior_root(self, precisions: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what makes a root of (H + delta I)^-1: eigenvectors V of A and U of G, and (lambda mu + delta)^-1/2.
+
+        The last has shape (r, j, i): a row per eigenvalue mu of G, and a column per eigenvalue lambda of A.
+        """
+        delta = precisions[self.layer.parameter_names[0]]
+        (lam, V), (mu, U) = self.eigen_for(delta)
+        scale = (lam[:, :, None] * mu[:, None, :] + delta.to(lam)).rsqrt().mT
+        return V.to(self.A.dtype), U.to(self.G.dtype), scale.to(self.G.dtype)
 
     def log_det(self, precisions: Mapping[str, Tensor]) -> Tensor:
-        """Return the sum of the logarithms of `eigenvalues`, in float64 whatever the type of the factors."""
+        """Return the sum of log(lambda_i mu_j + delta), in float64 whatever the type of the factors."""
         delta = precisions[self.layer.parameter_names[0]]
         (lam, _), (mu, _) = self.eigen_for(delta)
         value: Tensor = _LogDet.apply(lam, mu, delta)  # type: ignore[no-untyped-call]
@@ -117,7 +122,7 @@ class KronBlock:
         """Return the gradients P_A and P_G of the log-determinant by A and G."""
         delta = precisions[self.layer.parameter_names[0]]
         (lam, V), (mu, U) = self.eigen_for(delta)
-        inverse = (lam[:, :, None] * mu[:, None, :] + delta.to(lam)).reciprocal()  # (r, i, j)
+        inverse = (lam[:, :, None] * mu[:, None, :] + delta.to(lam)).reciprocal_()  # (r, i, j)
         c = torch.einsum("rj,rij->ri", mu, inverse)
         e = torch.einsum("ri,rij->rj", lam, inverse)
         P_A = (V * c[:, None, :]) @ V.mT / self.positions.clamp(min=1)
