@@ -19,6 +19,7 @@ from lila.data.images import ImageSet
 from lila.errors import DataError, NumericalError
 from lila.training.description import TaskDescription
 from lila.training.run import Run
+from lila.training.scores import predict
 from lila.training.tasks import open_run
 
 EXAMPLES = """examples:
@@ -63,9 +64,9 @@ def probabilities(opened: Run, task: TaskDescription, files: ImageFiles) -> Tens
     Raises:
         NumericalError: a probability is not finite.
     """
-    images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model.eval()
+    images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model
     batches = torch.arange(len(images)).split(max(_VIEWS // model.samples, 1))
-    found = torch.cat([opened.likelihood.predict(model(task.scaling(images.images(batch)))) for batch in batches])
+    found = torch.cat([opened.likelihood.predict(predict(model, task.scaling(images.images(batch)))) for batch in batches])
     wrong = torch.nonzero(~found.isfinite().all(1)).flatten().tolist()
     if wrong:
         raise NumericalError(f"The network's prediction for {files.paths[wrong[0]]} is not finite.")

@@ -189,6 +189,7 @@ def load(
         place = f"{folder / RUN}: architecture.net"
         _require(parts.net, "net")
         net = build_like(parts.net, without_prefix(checkpoint.tensors, "net."), place)
+        net.eval()  # as dropout was off in training too, or the network had been refused
         count_outputs(parts.net, result.shape, place)
     augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
