@@ -91,7 +91,7 @@ def test_a_run_of_a_family_that_is_not_registered_says_so(tmp_path: Path, bright
     run = lila.fit(network(), images(), Brightness(init=0.1), epochs=1, samples=2, progress="silent")
     run.save(tmp_path / "run")
     del FAMILIES[brightness]
-    with pytest.raises(lila.DataError, match="family 'brightness', which is not registered here"):
+    with pytest.raises(lila.CheckpointError, match="family 'brightness', which is not registered here"):
         lila.load(tmp_path / "run")
     assert lila.load(tmp_path / "run", augmentation=Brightness()).ranges == run.ranges
 
@@ -104,7 +104,7 @@ def test_the_command_line_trains_with_it_and_all_commands_open_the_run(
     trained = lila("train", "digits", "--model", "mlp", *chosen, "--out", run, *QUICK)
     assert trained.returncode == 0, trained.stderr
     assert "grey levels" in trained.stdout
-    assert json.loads((run / "model.json").read_text())["augmentation"]["family"] == brightness
+    assert json.loads((run / "run.json").read_text())["architecture"]["augmentation"]["family"] == brightness
     assert "grey levels" in lila("show", run, "--picture", tmp_path / "ranges.png").stdout
     assert lila("resume", run).returncode == 0
     assert lila("report", run, "--out", tmp_path / "report.html").returncode == 0
@@ -143,7 +143,9 @@ def test_a_class_that_is_not_registered_is_given_by_its_path(
     done = lila("train", "digits", *arguments, *QUICK)
     assert done.returncode == 0, done.stderr
     del sys.modules["my_families"]
-    assert "grey levels" in lila("show", tmp_path / "run").stdout
+    assert lila("show", tmp_path / "run").returncode == 4
+    shown = lila("show", tmp_path / "run", "--augment", "my_families:Brightness")
+    assert "grey levels" in shown.stdout
     wrong = lila("train", "digits", "--augment", "my_families:Darkness", "--subset", "20", "--out", tmp_path / "other")
     assert wrong.returncode == 2
     assert "'my_families:Darkness' could not be imported" in wrong.stderr

@@ -66,7 +66,9 @@ def probabilities(opened: Run, task: TaskDescription, files: ImageFiles) -> Tens
     """
     images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model
     batches = torch.arange(len(images)).split(max(_VIEWS // model.samples, 1))
-    found = torch.cat([opened.likelihood.predict(predict(model, task.scaling(images.images(batch)))) for batch in batches])
+    found = torch.cat(
+        [opened.likelihood.predict(predict(model, task.scaling(images.images(batch)))) for batch in batches]
+    )
     wrong = torch.nonzero(~found.isfinite().all(1)).flatten().tolist()
     if wrong:
         raise NumericalError(f"The network's prediction for {files.paths[wrong[0]]} is not finite.")

@@ -156,8 +156,8 @@ def _frozen_batch_norm(module: _BatchNorm) -> str:
     if module.training or module.running_mean is None:
         return ""
     return (
-        " In eval() mode, as here, it is a constant scale and shift of each channel, but lila has no curvature rule for "
-        "it: fold it into the layer before it (torch.nn.utils.fusion.fuse_conv_bn_eval, fuse_linear_bn_eval)."
+        " In eval() mode, as here, it is a constant scale and shift of each channel, but lila has no curvature rule "
+        "for it: fold it into the layer before it (torch.nn.utils.fusion.fuse_conv_bn_eval, fuse_linear_bn_eval)."
     )
 
 

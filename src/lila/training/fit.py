@@ -122,6 +122,7 @@ def resume(
     net.to(device)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         state = new_state(net, augmentation, likelihood or Categorical(), settings, data)
+        settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
         state.hyper = make_hyper_optimiser(state, settings, data, ranks)
         if (folder / CHECKPOINT).exists():
             checkpoint = read_checkpoint(folder, description.run, epochs=settings.epochs)

@@ -35,6 +35,10 @@ def parse_json(text: str, place: str) -> Any:
         level = [child for parent in level for child in _children(parent)]
     if level:
         raise CheckpointError(f"{place} is damaged: it is nested more than {_MOST_DEPTH} levels deep.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")  # as bytes of a path are written
+    except UnicodeEncodeError:
+        raise CheckpointError(f"{place} is damaged: a text in it holds half of a character.") from None
     return value
 
 
