@@ -1,4 +1,5 @@
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,3 +119,21 @@ def test_where_eta_is_learned_by_the_loss_a_step_goes_back_through_the_transform
 def test_few_views_in_steps_of_the_weights_do_not_make_passes_slow() -> None:
     settings = resolved("exact", samples=16, weight_samples=2, batch_size=62, memory="1GiB")
     assert choose_microbatch(evidence(), data(), settings) == ceil(62 / 4)
+
+
+@pytest.mark.parametrize("passes", ["exact", "probed", "running"])
+@pytest.mark.parametrize("method", ["lila", "augerino"])
+def test_a_microbatch_of_ones_own_does_not_hide_how_many_views_there_are(passes: str, method: str) -> None:
+    settings = QUICK | {"samples": 10**9, "microbatch": 5, "passes": passes, "method": method}
+    with pytest.raises(lila.MemoryBudgetError, match=r"5,000,000,000 views of a microbatch of 5 examples need .*iB"):
+        lila.fit(network(), data(), lila.Affine2d(), **settings)
+    settings |= {"samples": 100, "memory": "16 KiB"}
+    with pytest.raises(lila.MemoryBudgetError, match=r"the budget is 16 KiB\. Use a smaller microbatch"):
+        lila.fit(network(), data(), lila.Affine2d(), **settings)
+
+
+def test_a_run_that_goes_on_where_there_is_less_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lila.fit(network(), data(), lila.Affine2d(), folder=tmp_path, **QUICK)
+    monkeypatch.setattr("lila.training.budget.available_bytes", lambda device: 512)
+    with pytest.raises(lila.MemoryBudgetError, match="the budget is 512 B"):
+        lila.resume(tmp_path, network(), data(), lila.Affine2d())

@@ -66,7 +66,7 @@ DAMAGES: list[tuple[str, Change, str]] = [
     ("result.json", put("shape", value=[1, 6, 7]), r"does not take inputs of shape \(1, 6, 7\)"),
     ("result.json", put("shape", value="166"), r"shape must be a list"),
     ("result.json", put("shape", value=[2**40]), "each between 1 and"),
-    ("result.json", put("evidence", "log_prior", value="large"), r"evidence\.log_prior must be a number"),
+    ("result.json", put("evidence", "weight_penalty", value="large"), r"evidence\.weight_penalty must be a number"),
     ("result.json", put("test", value={"accuracy": "good"}), r"test\.accuracy must be a number, but is \"good\""),
     ("result.json", put("run", value="0" * 32), r"result\.json belongs to another run"),
     ("history.jsonl", without("ranges"), r"line 1: ranges is missing"),

@@ -6,6 +6,7 @@ Ctrl-C or SIGTERM, after which `lila resume` goes on.
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -39,21 +40,24 @@ EXIT_CODES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `lila` and return the exit code."""
+    from lila._util.shell import printable
     from lila.errors import LilaError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # a path may hold bytes that are no UTF-8
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
         return code
     except LilaError as error:
         who = f"lila, rank {os.environ['RANK']}" if "RANK" in os.environ else "lila"
-        print(f"{who}: {error}", file=sys.stderr)
+        print(printable(f"{who}: {error}"), file=sys.stderr)
         return next((EXIT_CODES[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in EXIT_CODES), 1)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        print(f"lila: {error}", file=sys.stderr)
+        print(printable(f"lila: {error}"), file=sys.stderr)
         return 8
     except KeyboardInterrupt:
         print("lila: interrupted", file=sys.stderr)

@@ -24,6 +24,16 @@ def takes_folder(*actions: argparse.Action) -> None:
         action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
 
 
+def add_images_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that lets a command show images from a path that only the run names."""
+    parser.add_argument(
+        "--with-images",
+        action="store_true",
+        help="show images also from a path that the run names, if you trust the run; those of data sets that are known "
+        "by name are shown anyway",
+    )
+
+
 def add_own_code_options(parser: argparse.ArgumentParser) -> None:
     """Add the options by which the user names a network and an augmentation of their own once more."""
     parser.add_argument(

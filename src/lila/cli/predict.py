@@ -17,6 +17,7 @@ from lila.cli.options import add_own_code_options, own_code, takes_folder, takes
 from lila.data.image_files import SUFFIXES, ImageFiles, image_paths
 from lila.data.images import ImageSet
 from lila.errors import DataError, NumericalError
+from lila.model.invariant import InvariantModel
 from lila.training.description import TaskDescription
 from lila.training.run import Run
 from lila.training.tasks import open_run
@@ -63,13 +64,22 @@ def probabilities(opened: Run, task: TaskDescription, files: ImageFiles) -> Tens
     Raises:
         NumericalError: a probability is not finite.
     """
-    images, model = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64)), opened.model.eval()
-    batches = torch.arange(len(images)).split(max(_VIEWS // model.samples, 1))
-    found = torch.cat([opened.likelihood.predict(model(task.scaling(images.images(batch)))) for batch in batches])
+    images = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64))
+    batches = torch.arange(len(images)).split(max(_VIEWS // opened.model.samples, 1))
+    outputs = [_outputs(opened.model, task.scaling(images.images(batch))) for batch in batches]
+    found = opened.likelihood.predict(torch.cat(outputs))
     wrong = torch.nonzero(~found.isfinite().all(1)).flatten().tolist()
     if wrong:
         raise NumericalError(f"The network's prediction for {files.paths[wrong[0]]} is not finite.")
     return found
+
+
+def _outputs(model: InvariantModel, x: Tensor) -> Tensor:
+    """Return the outputs under the noise of evaluation mode, with about `_VIEWS` views in memory at a time."""
+    x = x.to(next(model.parameters()).dtype)
+    noise = model.fixed_noise(x)
+    parts = noise.split(max(_VIEWS // len(x), 1), dim=1)
+    return torch.stack([model(x, part) * (part.shape[1] / noise.shape[1]) for part in parts]).sum(0)
 
 
 def _image_paths(given: list[Path]) -> Iterator[Path]:

@@ -5,9 +5,11 @@ with a slider that moves through them; several runs side by side.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
-from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
+from lila._util.shell import printable
+from lila.cli.options import add_images_option, add_own_code_options, own_code, takes_folder, takes_path
 
 EXAMPLES = """examples:
   lila report runs/first
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, metavar="FILE", default=Path("report.html"), help="[report.html]")
     )
     parser.add_argument("--title", help="of the page")
+    add_images_option(parser)
     add_own_code_options(parser)
 
 
@@ -28,7 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila report`."""
     from lila.results.report import sheet_of_folder, write_report
 
-    sheets = [sheet_of_folder(folder, own_code(arguments)) for folder in arguments.runs]
+    own, named_paths = own_code(arguments), arguments.with_images
+    sheets = [sheet_of_folder(folder, own, named_paths=named_paths) for folder in arguments.runs]
+    for folder, sheet in zip(arguments.runs, sheets, strict=True):
+        if sheet.without_images is not None:
+            print(printable(f"lila: {folder} is shown without images: {sheet.without_images}"), file=sys.stderr)
     write_report(sheets, arguments.out, arguments.title)
     print(f"The report is {arguments.out}: open it in a browser.")
     return 0

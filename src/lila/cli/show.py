@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
+from lila._util.shell import printable
+from lila.cli.options import add_images_option, add_own_code_options, own_code, takes_folder, takes_path
 
 if TYPE_CHECKING:
     from lila.training.description import TaskDescription
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
+    add_images_option(parser)
     add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -34,13 +36,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     opened, task = open_run(arguments.run, own_code(arguments))
     if arguments.picture is not None:
-        draw(opened, task, arguments.picture)
+        draw(opened, task, arguments.picture, named_paths=arguments.with_images)
     print(json.dumps(record(opened), indent=2) if arguments.json else opened.summary())
     return 0
 
 
-def draw(run: "Run", task: "TaskDescription | None", path: Path) -> None:
-    """Draw a run, with the true ranges and some images if it is known what it was made from."""
+def draw(run: "Run", task: "TaskDescription | None", path: Path, *, named_paths: bool) -> None:
+    """Draw a run, with the true ranges and some images if it is known what it was made from.
+
+    Args:
+        run: the run.
+        task: what it was made from, if that is known.
+        path: of the picture.
+        named_paths: whether to read images from a path that the run names.
+    """
     from lila.errors import DataError
     from lila.results.plots import draw_run
 
@@ -48,9 +57,9 @@ def draw(run: "Run", task: "TaskDescription | None", path: Path) -> None:
         draw_run(run, path)
         return
     try:
-        images = task.some_images(_IMAGES)
+        images = task.some_images(_IMAGES, named_paths=named_paths)
     except DataError as error:
-        print(f"lila: drawn without images, as the data is not there any more: {error}", file=sys.stderr)
+        print(printable(f"lila: drawn without images: {error}"), file=sys.stderr)
         draw_run(run, path, task.true_ranges())
         return
     draw_run(run, path, task.true_ranges(), images, show=task.scaling.undo)

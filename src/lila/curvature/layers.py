@@ -136,6 +136,7 @@ def check_examples_apart(net: nn.Module) -> None:
                 f"{name!r} is a {type(module).__name__}. Batch norm lets the examples of a batch influence each other, "
                 "so there is no likelihood of a single example, and the evidence is not defined. Use nn.GroupNorm or "
                 "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.model.fixup.Scale and Bias)."
+                + _frozen_batch_norm(module)
             )
         if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
             raise ModelError(
@@ -148,6 +149,16 @@ def check_examples_apart(net: nn.Module) -> None:
                 "so the likelihood is not a function of the weights. Set p = 0 or switch it off with eval(); the prior "
                 "regularises in its place."
             )
+
+
+def _frozen_batch_norm(module: _BatchNorm) -> str:
+    """Return what to add to the refusal of batch norm for a module in evaluation mode, which mixes no examples."""
+    if module.training or module.running_mean is None:
+        return ""
+    return (
+        " In eval() mode, as here, it is a constant scale and shift of each channel, but lila has no curvature rule "
+        "for it: fold it into the layer before it (torch.nn.utils.fusion.fuse_conv_bn_eval, fuse_linear_bn_eval)."
+    )
 
 
 def _check_not_tied(net: nn.Module) -> None:

@@ -37,7 +37,7 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings
     """
     device = next(evidence.model.net.parameters()).device
     budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
-    _check_views(evidence, data, budget)
+    check_views(evidence, data, budget)
     small, less_small = (measure(evidence, data, count, settings) for count in (_SMALL, _LESS_SMALL))
     each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
     fixed = small - each * _SMALL
@@ -68,15 +68,30 @@ def measure(evidence: Evidence, data: Data, count: int, settings: ResolvedSettin
     return max(_of_pass(evidence, data, count), _of_step(evidence, data, in_step, settings))
 
 
-def _check_views(evidence: Evidence, data: Data, budget: float) -> None:
-    """Raise if the views of a single example alone exceed the budget, before anything tries to make them."""
+def check_views(evidence: Evidence, data: Data, budget: float, examples: int = 1) -> None:
+    """Raise MemoryBudgetError if the views of some examples alone exceed the budget, before anything makes them."""
     x = next(evidence.examples(data).batches(1)).x
-    needed = evidence.model.samples * x.numel() * x.element_size()
+    needed = examples * evidence.model.samples * x.numel() * x.element_size()
     if needed > budget:
+        views = examples * evidence.model.samples
+        of = "a single example" if examples == 1 else f"a microbatch of {examples:,} examples"
+        fewer = "fewer samples" if examples == 1 else "a smaller microbatch, or fewer samples"
         raise MemoryBudgetError(
-            f"The {evidence.model.samples:,} views of a single example need {readable_bytes(needed)}, but the budget "
-            f"is {readable_bytes(budget)}. Use fewer samples."
+            f"The {views:,} views of {of} need {readable_bytes(needed)}, but the budget is {readable_bytes(budget)}. "
+            f"Use {fewer}."
         )
+
+
+def check_given_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings) -> None:
+    """Raise MemoryBudgetError if the views of a microbatch that the user chose cannot be held in memory.
+
+    The budget is the memory that the settings name, or else all free memory: whoever chooses the microbatch leaves
+    nothing for lila to share out.
+    """
+    device = next(evidence.model.net.parameters()).device
+    budget = available_bytes(device) if settings.memory is None else parse_bytes(settings.memory)
+    assert settings.microbatch is not None
+    check_views(evidence, data, budget, min(settings.microbatch, len(evidence.examples(data))))
 
 
 def _of_pass(evidence: Evidence, data: Data, count: int) -> int:

@@ -10,11 +10,13 @@ from uuid import uuid4
 import torch
 from torch import Tensor, nn
 
+from lila._util.shell import option
 from lila.augment import Augmentation, augmentation_names, make_augmentation
 from lila.augment.noise import Draw
+from lila.data.read import known_names
 from lila.data.task import Recipe, Scaling, Task, read_source
 from lila.data.transformed import VersionName, true_ranges
-from lila.errors import ArgumentError, CheckpointError, ModelError
+from lila.errors import ArgumentError, CheckpointError, DataError, ModelError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.networks.registry import make_model
@@ -24,6 +26,9 @@ from lila.training.schema import checked
 from lila.training.settings import ResolvedSettings
 
 FORMAT, VERSION = "lila-run", 1
+
+AUGMENTATION_OPTIONS = ("generators", "padding", "init", "parameterisation")
+"""The arguments of an augmentation that `lila train` has options for."""
 
 _MOST_SAMPLES = 100_000
 _MOST_SIDE = 2**16  # pixels along a side of an image, or numbers along a dimension of another input
@@ -65,6 +70,11 @@ class AugmentationDescription:
                 f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
             )
         for name, value in self.arguments.items():
+            if name not in AUGMENTATION_OPTIONS:
+                raise ArgumentError(
+                    f"`lila train` has no option {name[:40]!r} for an augmentation; it has "
+                    f"{', '.join(AUGMENTATION_OPTIONS)}."
+                )
             check_plain(value, f"The argument {name[:40]} of {self.family}")
 
     def make(self, own: OwnCode = NO_OWN_CODE) -> Augmentation:
@@ -78,7 +88,8 @@ class AugmentationDescription:
         if ":" in self.family and own.augmentation is None:
             raise ModelError(
                 f"The augmentation of this run is of a class of your own, {self.family[:80]!r}, and lila imports no "
-                f"class because a run names it. If you trust that class, name it again: --augment {self.family[:80]}."
+                "class because a run names it. If you trust that class, name it again: "
+                f"{option('augment', self.family)}."
             )
         named = own.augmentation if ":" in self.family and own.augmentation is not None else self.family
         return make_augmentation(named, **self.arguments)
@@ -159,7 +170,7 @@ class TaskDescription:
             raise ModelError(
                 f"The network of this run was made by a function of your own, {self.model!r}, and lila calls no "
                 "function because a run names it. If you trust that function, name it again: "
-                f"--model {self.model}."
+                f"{option('model', self.model)}."
             )
         torch.manual_seed(seed)
         return make_model(own.model or self.model, self.shape, len(self.classes))
@@ -169,13 +180,24 @@ class TaskDescription:
         version = self.recipe.transform
         return None if version == VersionName.ORIGINAL else true_ranges(version, self.shape)
 
-    def some_images(self, count: int) -> Tensor:
+    def some_images(self, count: int, *, named_paths: bool = False) -> Tensor:
         """Return a few training images as the network sees them, but not transformed.
 
+        Args:
+            count: the number of images.
+            named_paths: whether to read from a path that the run names. A run may come from a stranger, so that without
+                it only data sets that are known by name are read, from the user's own data folder.
+
         Raises:
-            DataError: the data is not there any more.
+            DataError: the data is not there, or is in a path that only the run names.
         """
-        train = read_source(self.recipe, self.data_folder).train
+        folder = self.data_folder if named_paths else None
+        if not named_paths and self.recipe.source not in known_names():
+            raise DataError(
+                f"The images are in a path that only the run names, {self.recipe.source!r}. If you trust the run, add "
+                "--with-images."
+            )
+        train = read_source(self.recipe, folder).train
         return self.scaling(train.images(Draw(self.recipe.seed).subset(len(train), min(count, len(train)))))
 
     def check(self, task: Task) -> None:

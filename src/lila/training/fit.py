@@ -12,6 +12,7 @@ from torch import nn
 from lila._util.choices import choose
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
+from lila.curvature.layers import check_examples_apart
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
 from lila.model.checks import check_augmentation, check_likelihood, check_network
@@ -47,7 +48,8 @@ def fit(
     Inside a process group (torchrun) the processes share the examples and return the same run; the first one writes.
 
     Args:
-        net: any network without batch norm; it is trained in place.
+        net: any network without batch norm; it is trained in place. Each of its modules stays in the mode, train() or
+            eval(), that it is in: dropout must be off.
         data: a pair of tensors, or a map-style Dataset of (x, y).
         augmentation: the family of transformations whose ranges are learned; none for a plain network.
         likelihood: of the targets; `Categorical()` if None.
@@ -120,6 +122,7 @@ def resume(
     net.to(device)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         state = new_state(net, augmentation, likelihood or Categorical(), settings, data)
+        settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
         state.hyper = make_hyper_optimiser(state, settings, data, ranks)
         if (folder / CHECKPOINT).exists():
             checkpoint = read_checkpoint(folder, description.run, epochs=settings.epochs)
@@ -137,6 +140,7 @@ def resume(
 
 def _check_arguments(net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood | None) -> None:
     check_network(net)
+    check_examples_apart(net)  # before the network is run, which would change the statistics of a batch norm
     if augmentation is not None:
         check_augmentation(augmentation)
     if likelihood is not None:

@@ -189,9 +189,12 @@ def load(
         place = f"{folder / RUN}: architecture.net"
         _require(parts.net, "net")
         net = build_like(parts.net, without_prefix(checkpoint.tensors, "net."), place)
+        net.eval()  # as dropout was off in training too, or the network had been refused
         count_outputs(parts.net, result.shape, place)
     augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
+    if checkpoint.history[0].ranges.keys() != augmentation.ranges.keys():  # those of all epochs are alike
+        raise CheckpointError(f"{folder}: the ranges in history.jsonl are not those of the run's augmentation.")
     dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), torch.float32)
     if not dtype.is_floating_point:
         raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")

@@ -17,6 +17,7 @@ from lila.errors import CheckpointError, LilaError
 
 _MOST_BYTES = 2**24  # of a JSON value; what a run writes takes some thousands
 _MOST_DEPTH = 32  # levels of nested lists and objects
+_MOST_NAME = 40  # characters of a field's name in a message
 _MOST_WHOLE = 2**53  # beyond it not every whole number is a number of JSON
 
 
@@ -35,6 +36,10 @@ def parse_json(text: str, place: str) -> Any:
         level = [child for parent in level for child in _children(parent)]
     if level:
         raise CheckpointError(f"{place} is damaged: it is nested more than {_MOST_DEPTH} levels deep.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode(errors="surrogateescape")  # as bytes of a path are written
+    except UnicodeEncodeError:
+        raise CheckpointError(f"{place} is damaged: a text in it holds half of a character.") from None
     return value
 
 
@@ -83,6 +88,7 @@ def checked(kind: Any, value: Any, place: str) -> Any:
 
 def at(place: str, name: str) -> str:
     """Return the place of a field of a place, which is a file if it ends with a colon."""
+    name = name if name.isprintable() and 0 < len(name) <= _MOST_NAME else ascii(name[:_MOST_NAME])
     return place + name if place.endswith(": ") else f"{place}.{name}"
 
 

@@ -15,7 +15,7 @@ from lila.laplace.passes import check_inputs, few_examples
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
-from lila.training.budget import choose_microbatch
+from lila.training.budget import check_given_microbatch, choose_microbatch
 from lila.training.choices import AveragesName, PassesName
 from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy
@@ -47,12 +47,18 @@ def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ran
     """Return the microbatch that was given, or the largest that fits into the memory of every process.
 
     It is chosen once and written down: a run that goes on elsewhere must not choose differently.
+
+    Raises:
+        MemoryBudgetError: the views of one example, or of the microbatch that was given, do not fit.
     """
     chosen, device = settings.microbatch, next(state.model.parameters()).device
-    if chosen is None:
-        with ranks.together(device):
-            check_inputs(state.model, next(Examples(data, device).batches(1)).x)
-            chosen = choose_microbatch(make_evidence(state, replace(settings, microbatch=1), data), data, settings)
+    with ranks.together(device):
+        check_inputs(state.model, next(Examples(data, device).batches(1)).x)
+        evidence = make_evidence(state, replace(settings, microbatch=chosen or 1), data)
+        if chosen is None:
+            chosen = choose_microbatch(evidence, data, settings)
+        else:
+            check_given_microbatch(evidence, data, settings)
     return min(ranks.gather(chosen))
 
 

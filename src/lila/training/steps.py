@@ -45,7 +45,6 @@ def train_epoch(
 
     In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch.
     """
-    state.model.train()
     groups = ["weights"]
     if settings.procedure.eta is LearnedBy.LOSS and "eta" in state.optimisers:
         groups.append("eta")

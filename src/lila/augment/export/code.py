@@ -43,7 +43,7 @@ def lie_code(
     return _filled(
         "torch",
         ranges=[float(f"{ranges[name]:.6g}") for name in generators],
-        generators="".join(f"    {matrix},  # {name}\n" for name, matrix in generators.items()),
+        generators="".join(f"    {matrix},  # {_comment(name)}\n" for name, matrix in generators.items()),
         padding=padding.value,
         mean=_rounded(inputs.mean),
         std=_rounded(inputs.std),
@@ -99,6 +99,11 @@ def _filled(template: str, **values: Any) -> str:
     """Return a template with its values filled in."""
     text = files("lila.augment.export").joinpath("templates", f"{template}.txt").read_text(encoding="utf-8")
     return Template(text).substitute(values)
+
+
+def _comment(name: str) -> str:
+    """Return a name that ends no comment: as it is, or as a string of Python if not all of it is printed."""
+    return name if name.isprintable() else ascii(name)
 
 
 def _common_scale(affine: AffineParameters) -> float | tuple[float, ...]:

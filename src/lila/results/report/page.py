@@ -51,7 +51,7 @@ def write_report(
         version=version("lila-torch"),
     )
     with replaced(Path(path)) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+        temporary.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")
 
 
 def _run(sheet: Sheet) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from torch import Tensor
 
+from lila._util.shell import option, quoted
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
@@ -43,6 +43,7 @@ class Sheet:
         again: the command that makes it again, if that is known.
         truth: the ranges of the data, if they are known.
         images: a few inputs of the network, shape (n, c, h, w), if they are images.
+        without_images: why there are no images, if there could be some.
         scaling: of their pixels.
     """
 
@@ -57,6 +58,7 @@ class Sheet:
     again: str | None = None
     truth: Mapping[str, float] | None = None
     images: Tensor | None = None
+    without_images: str | None = None
     scaling: Scaling | None = None
 
     @property
@@ -79,15 +81,18 @@ class Sheet:
         return (images if self.scaling is None else self.scaling.undo(images)).clamp(0, 1)
 
 
-def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE) -> Sheet:
+def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_paths: bool = False) -> Sheet:
     """Return what a report shows of a finished run in a folder.
 
     Args:
         folder: of the run.
         own: the code of the user's own that the user has named.
+        named_paths: whether to show images from a path that the run names. A run may come from a stranger, and a report
+            may go to one.
     """
     folder = Path(folder)
     run, task = open_run(folder, own)
+    images, without_images = (None, None) if task is None else _images(task, named_paths=named_paths)
     return Sheet(
         title=folder.resolve().name,
         augmentation=run.model.augmentation,
@@ -99,7 +104,8 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE) -> Sheet:
         versions=read_result(folder, read_description(folder)).versions,
         again=None if task is None else command(task, run.settings),
         truth=None if task is None else task.true_ranges(),
-        images=None if task is None else _images(task),
+        images=images,
+        without_images=without_images,
         scaling=None if task is None else task.scaling,
     )
 
@@ -112,15 +118,16 @@ def command(task: TaskDescription, settings: Settings) -> str:
     options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir}
     options |= recipe | {"augment": task.augmentation.family} | dict(task.augmentation.arguments)
     options |= asdict(settings)
-    given = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in options.items() if value is not None]
-    return " ".join(["lila train", quote(task.recipe.source), *given])
+    given = [option(name.replace("_", "-"), _text(value)) for name, value in options.items() if value is not None]
+    source = task.recipe.source
+    return " ".join(["lila train", quoted(f"./{source}" if source.startswith("-") else source), *given])
 
 
-def _option(value: Any) -> str:
+def _text(value: Any) -> str:
     """Return a value as an option takes it: (24, 32) as 24x32, a list with commas."""
     if isinstance(value, tuple):
         return "x".join(map(str, value))
-    return quote(",".join(map(str, value)) if isinstance(value, list) else str(value))
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
@@ -129,12 +136,12 @@ def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
     return made_from | network | asdict(run.settings)
 
 
-def _images(task: TaskDescription) -> Tensor | None:
-    """Return a few training images as they were before they were transformed; None if the data has gone."""
+def _images(task: TaskDescription, *, named_paths: bool) -> tuple[Tensor | None, str | None]:
+    """Return a few training images as they were before they were transformed, or None and the reason."""
     try:
-        return task.some_images(_IMAGES)
-    except DataError:
-        return None
+        return task.some_images(_IMAGES, named_paths=named_paths), None
+    except DataError as error:
+        return None, str(error)
 
 
 def _listed(parts: Sequence[str]) -> str:
