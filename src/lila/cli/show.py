@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,4 +70,6 @@ def record(run: "Run") -> dict[str, Any]:
             "standard_error": run.evidence.standard_error,
         },
         "test": run.test,
+        "baselines": asdict(run.baselines),
+        "never_predicted": list(run.never_predicted),
     }

@@ -18,6 +18,7 @@ from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 from lila.training.architecture import Description, build, build_like, count_outputs
+from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.checkpoint import (
     CHECKPOINT,
     RESULT,
@@ -55,6 +56,9 @@ class Run:
         evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
         shape: of one input.
+        baselines: what simpler models of the same data are worth.
+        never_predicted: the classes that several test examples have and that the network predicts for none of them;
+            of up to 2,000 training examples if there is no test data.
     """
 
     settings: ResolvedSettings
@@ -65,6 +69,8 @@ class Run:
     evidence: Terms
     test: dict[str, float] | None
     shape: tuple[int, ...]
+    baselines: Baselines = NO_BASELINES
+    never_predicted: tuple[int, ...] = ()
 
     @property
     def ranges(self) -> Mapping[str, float]:
@@ -86,7 +92,10 @@ class Run:
             f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
-            lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
+            lines.append(f"  test {_listed_scores(self.test)}")
+        for name, worth in self.baselines.by_name().items():
+            on_test = "" if worth.test is None else f", test {_listed_scores(worth.test)}"
+            lines.append(f"  {name}: evidence {worth.evidence:.1f} nats{on_test}")
         return "\n".join(lines)
 
     @property
@@ -123,12 +132,16 @@ class Result:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
         shape: of one input.
+        baselines: what simpler models of the same data are worth.
+        never_predicted: the classes that the network never predicts.
         versions: of the software that made it.
     """
 
     evidence: Terms
     test: dict[str, float] | None = None
     shape: tuple[int, ...]
+    baselines: Baselines
+    never_predicted: tuple[int, ...]
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
@@ -142,7 +155,14 @@ def write_result(folder: Path, run: Run, identity: str) -> None:
     """Write what a run reports beside its checkpoint."""
     e = run.evidence
     terms = Terms(**e.terms(), standard_error=e.standard_error)
-    result = Result(evidence=terms, test=run.test, shape=run.shape, versions=versions())
+    result = Result(
+        evidence=terms,
+        test=run.test,
+        shape=run.shape,
+        baselines=run.baselines,
+        never_predicted=run.never_predicted,
+        versions=versions(),
+    )
     write_json(folder / RESULT, {"run": identity, **asdict(result)})
 
 
@@ -207,6 +227,8 @@ def load(
         evidence=result.evidence,
         test=result.test,
         shape=result.shape,
+        baselines=result.baselines,
+        never_predicted=result.never_predicted,
     )
 
 
@@ -225,6 +247,10 @@ def _require(description: Description | None, name: str) -> None:
             f"The {name} of this run is of your own making and cannot be built from its description. Make it as it was "
             f"made for training, and pass it: lila.load(folder, {name}=...)."
         )
+
+
+def _listed_scores(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
 
 
 def bar(share: float) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
+from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
@@ -38,6 +39,7 @@ class Sheet:
         history: one record per epoch.
         evidence: the value and the terms of the last estimate, in nats.
         scores: on the test data, if there was any.
+        baselines: what simpler models of the same data are worth.
         settings: by name.
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
@@ -52,6 +54,7 @@ class Sheet:
     history: Sequence[EpochRecord] = field(repr=False)
     evidence: Mapping[str, float]
     scores: Mapping[str, float] | None
+    baselines: Baselines = NO_BASELINES
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
     again: str | None = None
@@ -95,6 +98,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE) -> Sheet:
         history=run.history,
         evidence={"value": run.evidence.value, **run.evidence.terms()},
         scores=run.test,
+        baselines=run.baselines,
         settings=_described(run, task),
         versions=read_result(folder, read_description(folder)).versions,
         again=None if task is None else command(task, run.settings),
