@@ -72,4 +72,5 @@ def record(run: "Run") -> dict[str, Any]:
         "test": run.test,
         "baselines": asdict(run.baselines),
         "never_predicted": list(run.never_predicted),
+        "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
     }

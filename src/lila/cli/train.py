@@ -3,6 +3,7 @@
 DATA is a name that `lila data list` shows, or a path: a folder of images per class (with or
 without train/ and test/), IDX files, CIFAR-10's binary version, .npz or .npy arrays, or an
 archive of these. The test part is reported on after the last epoch and used for nothing else.
+Then the same network is trained without invariance, to compare with (not with --no-baseline).
 What is not given follows from the number of images. The preset `paper` has the paper's
 settings for this kind of image, with a pass over all images after each epoch.
 """
@@ -75,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not train the same network without invariance, with which the run is compared",
+    )
     data = parser.add_argument_group("data")
     add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
     data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
@@ -117,7 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
         own = own_code(arguments)
         progress = "silent" if arguments.json else arguments.progress
         try:
-            made = train_task(task, data, settings, folder, own=own, progress=progress, device=where)
+            options = {"own": own, "baseline": arguments.baseline, "progress": progress, "device": where}
+            made = train_task(task, data, settings, folder, **options)
         except FolderInUseError:
             raise
         except Exception:  # whatever it was, a run that has nothing to go on from is not left behind

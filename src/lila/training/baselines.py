@@ -33,19 +33,39 @@ class Worth:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlainNetworkWorth(Worth):
+    """What the same network is worth without invariance.
+
+    Attributes:
+        standard_error: the standard error of its evidence.
+        test_gain: by how much the log-likelihood of a test example is larger in the run than without invariance, on
+            average; None if there is no test data.
+        test_gain_error: the standard error of that average over the test examples.
+    """
+
+    standard_error: float
+    test_gain: float | None = None
+    test_gain_error: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Baselines:
     """What a run is compared with.
 
     Attributes:
         constant: what it is worth to answer without looking at the input: with the class frequencies of the training
             data, or with the mean and variance of real targets. None if the likelihood does not define it.
+        non_invariant: what the same network is worth without invariance, trained from the same first weights with the
+            same settings. None if it was not trained.
     """
 
     constant: Worth | None = None
+    non_invariant: PlainNetworkWorth | None = None
 
     def by_name(self) -> dict[str, Worth]:
         """Return what is known, under names for people to read."""
-        return {} if self.constant is None else {"the same answer to every input": self.constant}
+        named = {"the same answer to every input": self.constant, "without invariance": self.non_invariant}
+        return {name: worth for name, worth in named.items() if worth is not None}
 
 
 NO_BASELINES = Baselines()

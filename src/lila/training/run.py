@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
+from textwrap import fill
 from typing import TypeVar
 
 import torch
@@ -37,10 +38,12 @@ from lila.training.optimisers import without_prefix
 from lila.training.schema import checked
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
+from lila.training.verdict import Verdict, judge
 
 M = TypeVar("M", bound=nn.Module)
 
 _BAR = 24  # characters of the longest bar
+_WIDTH = 100  # characters of a line of text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,11 @@ class Run:
         """The learned range of each transformation, in its generator's own unit."""
         return self.model.augmentation.ranges
 
+    @property
+    def verdict(self) -> Verdict:
+        """What is wrong with the run, if anything is: see `lila.training.verdict`."""
+        return judge(self)
+
     def summary(self) -> str:
         """Return what was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs"]
@@ -96,6 +104,8 @@ class Run:
         for name, worth in self.baselines.by_name().items():
             on_test = "" if worth.test is None else f", test {_listed_scores(worth.test)}"
             lines.append(f"  {name}: evidence {worth.evidence:.1f} nats{on_test}")
+        if self.verdict.doubts:
+            lines += ["", fill(self.verdict.text(), _WIDTH, initial_indent="  ", subsequent_indent="  ")]
         return "\n".join(lines)
 
     @property
