@@ -59,11 +59,15 @@ def draw(run: "Run", task: "TaskDescription | None", path: Path) -> None:
 
 def record(run: "Run") -> dict[str, Any]:
     """Return what a run learned, as JSON."""
+    from lila.training.history import range_spread
+
+    spread = range_spread(run.history)
     return {
         "method": run.settings.method,
         "epochs": len(run.history),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
+        "spread_over_last_epochs": None if spread is None else asdict(spread),
         "evidence": {
             "value": run.evidence.value,
             **run.evidence.terms(),

@@ -32,7 +32,7 @@ from lila.training.checkpoint import (
     write_json,
 )
 from lila.training.description import RunDescription, check_shape, read_description
-from lila.training.history import EpochRecord
+from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.schema import checked
@@ -89,10 +89,18 @@ class Run:
         """Return what was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs"]
         augmentation = self.model.augmentation
-        readable, shares = augmentation.readable_ranges(self.shape), augmentation.shares
+        readable, shares = dict(augmentation.readable_ranges(self.shape)), augmentation.shares
+        spread = range_spread(self.history)
+        for name, deviation in () if spread is None else spread.deviations.items():
+            readable[name] += f" ({augmentation.readable(name, deviation, self.shape)})"
         widths = [max(map(len, column), default=0) for column in (readable.keys(), readable.values())]
         for name, text in readable.items():
             lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
+        if spread is not None:
+            lines.append(
+                f"  (in brackets: the standard deviation of the range over the last {spread.epochs} epochs; over seeds "
+                "it may differ more)"
+            )
         e = self.evidence
         error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
         lines.append(
