@@ -15,7 +15,7 @@ from PIL import Image
 from lila.cli import main
 
 Lila = Callable[..., subprocess.CompletedProcess[str]]
-QUICK = ("--epochs", "2", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
+QUICK = ("--epochs", "2", "--samples", "2", "--burn-in", "0", "--batch-size", "8", "--no-baseline")
 
 
 def run_lila(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

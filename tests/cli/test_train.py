@@ -178,3 +178,19 @@ def test_a_run_whose_data_was_moved_is_resumed_from_there_and_drawn_without_it(
     assert "drawn without images" in drawn.stderr
     assert lila("resume", run).returncode == 3
     assert lila("resume", run, "--data", after).returncode == 0
+
+
+def test_a_run_stands_beside_simpler_models_and_says_if_nothing_was_learned(
+    lila: Lila, photos: Path, tmp_path: Path
+) -> None:
+    out, quick = tmp_path / "run", [option for option in QUICK if option != "--no-baseline"]
+    done = lila("train", photos, "--model", "mlp", "--out", out, "--json", "--lr", "1e-9", "--lr-end", "1e-9", *quick)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert set(record["baselines"]) == {"constant", "non_invariant"}
+    assert record["baselines"]["constant"]["test"]["accuracy"] == pytest.approx(1 / 3)
+    assert record["baselines"]["non_invariant"]["test"].keys() == record["test"].keys()
+    assert record["verdict"]["text"]
+    shown = lila("show", out)
+    assert shown.stdout.split()[-10:] == record["verdict"]["text"].split()[-10:]
+    assert json.loads(lila("resume", out, "--json").stdout)["baselines"] == record["baselines"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import pi
+from math import log, pi
 from typing import Any
 
 from lila.augment.base import Exporter, InputFormat
@@ -14,13 +14,16 @@ from lila.augment.parameterisation import Parameterisation
 from lila.augment.warp import Padding
 from lila.errors import ArgumentError
 
+_PLAUSIBLE_SHIFT = 0.75  # half sides: more than a third of the image is then outside
+_PLAUSIBLE_SCALE = log(4)  # the logarithm of the factor
+
 AFFINE_2D: tuple[Generator, ...] = (
-    Generator("x-translation", [[0, 0, 1], [0, 0, 0], [0, 0, 0]], unit=pixels),
-    Generator("y-translation", [[0, 0, 0], [0, 0, 1], [0, 0, 0]], unit=pixels),
+    Generator("x-translation", [[0, 0, 1], [0, 0, 0], [0, 0, 0]], unit=pixels, plausible=_PLAUSIBLE_SHIFT),
+    Generator("y-translation", [[0, 0, 0], [0, 0, 1], [0, 0, 0]], unit=pixels, plausible=_PLAUSIBLE_SHIFT),
     Generator("rotation", [[0, -1, 0], [1, 0, 0], [0, 0, 0]], limit=pi, unit=degrees),
-    Generator("x-scale", [[1, 0, 0], [0, 0, 0], [0, 0, 0]], unit=scale_factor),
-    Generator("y-scale", [[0, 0, 0], [0, 1, 0], [0, 0, 0]], unit=scale_factor),
-    Generator("shear", [[0, 1, 0], [1, 0, 0], [0, 0, 0]], unit=scale_factor),
+    Generator("x-scale", [[1, 0, 0], [0, 0, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),
+    Generator("y-scale", [[0, 0, 0], [0, 1, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),
+    Generator("shear", [[0, 1, 0], [1, 0, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),
 )
 """The paper's six generators, in its order. A shear is symmetric: it stretches along one diagonal by the factor
 exp(range) and shrinks along the other. A positive angle turns x towards y, which is clockwise where y points down."""

@@ -105,6 +105,10 @@ class Augmentation(nn.Module, ABC):
         """Each range as a share, in [0, 1], of a very large one; for bars in tables."""
         return {name: min(value, 1.0) for name, value in self.ranges.items()}
 
+    def implausible_ranges(self) -> tuple[str, ...]:
+        """Return the names of the ranges that are so large that little of an input is left; none by default."""
+        return ()
+
     def noise_index(self, name: str) -> int | None:
         """Return the noise dimension that moves an input through a range, or None if there is no such dimension.
 

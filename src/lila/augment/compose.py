@@ -70,6 +70,9 @@ class Compose(Augmentation):
     def shares(self) -> Mapping[str, float]:
         return {name: own.part.shares[own.name] for name, own in self._owners().items()}
 
+    def implausible_ranges(self) -> tuple[str, ...]:
+        return tuple(name for name, own in self._owners().items() if own.name in own.part.implausible_ranges())
+
     def noise_index(self, name: str) -> int | None:
         own = self._owner(name)
         index = own.part.noise_index(own.name)

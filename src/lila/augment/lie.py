@@ -55,12 +55,15 @@ class Generator:
         matrix: the generator, a square matrix as nested sequences or a tensor.
         limit: the largest range that makes sense: a half turn for a rotation.
         unit: writes a range for people to read.
+        plausible: the largest range that an input can take and still show what it showed; a learned range beyond it is
+            more likely a failure of training than an invariance.
     """
 
     name: str
     matrix: Sequence[Sequence[float]] | Tensor
     limit: float = inf
     unit: Unit = plain_unit
+    plausible: float = inf
 
 
 class LieFamily(Augmentation):
@@ -95,6 +98,7 @@ class LieFamily(Augmentation):
         self.parameterisation = find_parameterisation(parameterisation)
         self.parameterisation_name = parameterisation_name(self.parameterisation)
         self._limits = tuple(generator.limit for generator in generators)
+        self._plausible = {generator.name: generator.plausible for generator in generators}
         self.register_buffer("generators", matrices, persistent=False)
         self.eta = nn.Parameter(torch.tensor(self._initial_eta(init)))
 
@@ -148,6 +152,9 @@ class LieFamily(Augmentation):
     def shares(self) -> Mapping[str, float]:
         large = [limit if isfinite(limit) else 1.0 for limit in self._limits]
         return {name: min(value / most, 1.0) for (name, value), most in zip(self.ranges.items(), large, strict=True)}
+
+    def implausible_ranges(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.ranges.items() if value > self._plausible[name])
 
     @torch.no_grad()
     def saturate_(self) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,15 +68,22 @@ def draw(run: "Run", task: "TaskDescription | None", path: Path, *, named_paths:
 
 def record(run: "Run") -> dict[str, Any]:
     """Return what a run learned, as JSON."""
+    from lila.training.history import range_spread
+
+    spread = range_spread(run.history)
     return {
         "method": run.settings.method,
         "epochs": len(run.history),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
+        "spread_over_last_epochs": None if spread is None else asdict(spread),
         "evidence": {
             "value": run.evidence.value,
             **run.evidence.terms(),
             "standard_error": run.evidence.standard_error,
         },
         "test": run.test,
+        "baselines": asdict(run.baselines),
+        "never_predicted": list(run.never_predicted),
+        "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
     }

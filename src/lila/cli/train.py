@@ -3,19 +3,24 @@
 DATA is a name that `lila data list` shows, or a path: a folder of images per class (with or
 without train/ and test/), IDX files, CIFAR-10's binary version, .npz or .npy arrays, or an
 archive of these. The test part is reported on after the last epoch and used for nothing else.
+Then the same network is trained without invariance, to compare with (not with --no-baseline).
 What is not given follows from the number of images. The preset `paper` has the paper's
 settings for this kind of image, with a pass over all images after each epoch.
 """
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from lila._util.choices import check_count
 from lila._util.memory import keep_heap
+from lila._util.ranks import Ranks
 from lila.augment import make_augmentation
 from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
@@ -23,6 +28,7 @@ from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes, restarted
+from lila.cli.seeds import add_seed_options, seed_folder, show_seeds, train_seeds
 from lila.cli.show import record
 from lila.curvature import CurvatureKind, structure_names
 from lila.data.read import known_names
@@ -37,6 +43,7 @@ from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
 from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
+from lila.training.run import Run
 from lila.training.settings import Settings
 from lila.training.tasks import discard_unfinished, train_task
 
@@ -44,6 +51,7 @@ EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
   lila train mnist --transform translated --subset 1250 --epochs 60
   lila train photos/ --size 32 --model resnet-8-8
+  lila train photos/ --size 32 --seeds 5 --jobs 2
   lila train scans.npz --generators rotation,x-scale --method augerino"""
 
 CHOICES: dict[str, Any] = {
@@ -75,6 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not train the same network without invariance, with which the run is compared",
+    )
+    add_seed_options(parser)
     data = parser.add_argument_group("data")
     add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
     data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
@@ -102,32 +117,72 @@ def add_augmentation(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
-    keep_heap()
+    if arguments.seeds is not None:
+        return run_seeds(arguments)
     with processes(arguments) as (ranks, where):
         data, preset = make_data(arguments)
-        settings = given_settings(arguments, preset, data.examples[0])
-        task = describe_task(arguments, data, preset)
-        folder = arguments.out or default_folder(task, settings)
-        if (folder / CHECKPOINT).exists() and not (restarted() and is_same_run(folder, task, settings)):
-            raise ArgumentError(
-                f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another "
-                "--out."
-            )
-        is_new = not folder.exists()
-        own = own_code(arguments)
-        progress = "silent" if arguments.json else arguments.progress
-        try:
-            made = train_task(task, data, settings, folder, own=own, progress=progress, device=where)
-        except FolderInUseError:
-            raise
-        except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
-            if is_new and ranks.first:
-                discard_unfinished(folder)
-            raise
+        made, folder = train(arguments, data, preset, ranks, where)
     if ranks.first:
         print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
         note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
     return 0
+
+
+def run_seeds(arguments: argparse.Namespace) -> int:
+    """Run `lila train --seeds N`."""
+    check_count("seeds", arguments.seeds)
+    check_count("jobs", arguments.jobs)
+    if "RANK" in os.environ:
+        raise ArgumentError(
+            "--seeds trains runs side by side in processes of its own, so it does not go with torchrun."
+        )
+    data, preset = make_data(arguments)
+    task = describe_task(arguments, data, preset)
+    first = given_settings(arguments, preset, data.examples[0])
+    folder = arguments.out or default_folder(task, first).with_name(
+        default_folder(task, first).name.removesuffix(f"-seed{first.seed}") + "-seeds"
+    )
+    works = {}
+    for seed in range(first.seed, first.seed + arguments.seeds):
+        changes = {"seed": seed, "out": seed_folder(folder, seed), "progress": "silent"}
+        works[seed] = partial(train_seed, argparse.Namespace(**(vars(arguments) | changes)))
+    silent = arguments.json or arguments.progress == "silent"
+    records = train_seeds(works, arguments.jobs, silent=silent)
+    show_seeds(records, task.augmentation.make(own_code(arguments)), task.shape, arguments.json)
+    note(arguments, f"\nThe runs are in {folder}: try `lila report {quote(str(folder))}/seed* --out report.html`.")
+    return 0
+
+
+def train_seed(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train with one seed, or go on where the same command was interrupted; return what was learned, as JSON."""
+    with processes(arguments) as (ranks, where):
+        data, preset = make_data(arguments)
+        made, folder = train(arguments, data, preset, ranks, where)
+    return record(made) | {"run": str(folder)}
+
+
+def train(arguments: argparse.Namespace, data: Task, preset: Preset, ranks: Ranks, device: str) -> tuple[Run, Path]:
+    """Train a run; return it and its folder."""
+    keep_heap()
+    settings = given_settings(arguments, preset, data.examples[0])
+    task = describe_task(arguments, data, preset)
+    folder = arguments.out or default_folder(task, settings)
+    goes_on = restarted() or arguments.seeds is not None
+    if (folder / CHECKPOINT).exists() and not (goes_on and is_same_run(folder, task, settings)):
+        raise ArgumentError(
+            f"{folder} already holds a run. Go on with it by `lila resume {quote(str(folder))}`, or give another --out."
+        )
+    is_new = not folder.exists()
+    progress = "silent" if arguments.json else arguments.progress
+    options = {"own": own_code(arguments), "baseline": arguments.baseline, "progress": progress, "device": device}
+    try:
+        return train_task(task, data, settings, folder, **options), folder
+    except FolderInUseError:
+        raise
+    except Exception:  # whatever it was, a run that has nothing to go on from is not left behind
+        if is_new and ranks.first:
+            discard_unfinished(folder)
+        raise
 
 
 def make_data(arguments: argparse.Namespace) -> tuple[Task, Preset]:

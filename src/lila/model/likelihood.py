@@ -26,6 +26,7 @@ the misfit of the best constant prediction. The latter follows from sums over th
     misfit           how far each prediction is from its target                               (b,)
     target_sums      sums of statistics of the targets
     constant_misfit  the misfit of the best constant prediction, from these sums
+    constant_answer  what is predicted without looking at the input, and its evidence, from these sums
 """
 
 from abc import ABC, abstractmethod
@@ -37,6 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lila.errors import ArgumentError, DataError
+from lila.model.constant import ConstantAnswer, counts_evidence, smoothed_frequencies
 from lila.model.metrics import class_scores
 
 
@@ -136,6 +138,10 @@ class Likelihood(nn.Module, ABC):
         """Return the mean misfit of the best constant prediction for `count` targets; None if it is not known."""
         return None
 
+    def constant_answer(self, sums: Tensor, count: float) -> ConstantAnswer | None:
+        """Return the constant answer to `count` targets with these sums; None if it is not known."""
+        return None
+
     @abstractmethod
     def check_targets(self, outputs: int, y: Tensor) -> None:
         """Raise DataError unless y can be targets of a network with this number of outputs."""
@@ -211,6 +217,11 @@ class Categorical(Likelihood):
         """Return the entropy of the class frequencies."""
         return float(torch.special.entr(sums / count).sum())
 
+    def constant_answer(self, sums: Tensor, count: float) -> ConstantAnswer:
+        """Return the class frequencies; the evidence is exact, see `lila.model.constant`."""
+        counts = sums.double()
+        return ConstantAnswer(float(counts_evidence(counts)), smoothed_frequencies(counts).log(), Categorical())
+
     def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the vectors u, e and w, each (b, c)."""
         u = (0.5 * f.log_softmax(1)).exp()  # not softmax(f).sqrt(), whose gradient is NaN where p underflows to 0
@@ -272,6 +283,12 @@ class Bernoulli(Likelihood):
         """Return the entropy of each output's frequency of 1, summed over outputs."""
         p = sums / count
         return float((torch.special.entr(p) + torch.special.entr(1 - p)).sum())
+
+    def constant_answer(self, sums: Tensor, count: float) -> ConstantAnswer:
+        """Return the frequency of 1 of each output; the evidence is exact, see `lila.model.constant`."""
+        counts = torch.stack([count - sums, sums], -1).double()  # of 0 and of 1, shape (c, 2)
+        outputs = smoothed_frequencies(counts)[:, 1].logit()
+        return ConstantAnswer(float(counts_evidence(counts).sum()), outputs, Bernoulli())
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         _check_columns("Bernoulli", outputs, y)
@@ -349,6 +366,24 @@ class Gaussian(Likelihood):
         """Return the variance of the targets, summed over outputs."""
         mean, mean_square = sums / count
         return float((mean_square - mean.square()).clamp(min=0).sum())
+
+    def constant_answer(self, sums: Tensor, count: float) -> ConstantAnswer | None:
+        """Return the mean of the targets, with their standard deviation as noise; None if they do not vary.
+
+        There is one standard deviation for all outputs, or one each, as in this likelihood. With these values plugged
+        in, the log-likelihood is  -N/2 sum_c (log 2 pi sigma_c^2 + 1).  It stands for the evidence, which is lower by
+        some log N nats for each mean and deviation: no prior of theirs is assumed.
+        """
+        mean, mean_square = sums.double() / count
+        variance = (mean_square - mean.square()).clamp(min=0)
+        shared = self.log_sigma.dim() == 0
+        sigma = (variance.mean().expand_as(variance) if shared else variance).sqrt()
+        if not (sigma > 0).all():
+            return None
+        answer = Gaussian(outputs=len(mean)).to(sums.device, torch.float64)
+        answer.load_state_dict({"log_sigma": sigma.log()})
+        log_likelihood = -0.5 * count * float((2 * sigma.log() + log(2 * pi) + 1).sum())
+        return ConstantAnswer(log_likelihood, mean, answer.requires_grad_(False))
 
     def check_targets(self, outputs: int, y: Tensor) -> None:
         if self.log_sigma.dim() == 1 and len(self.log_sigma) != outputs:

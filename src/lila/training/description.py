@@ -219,6 +219,7 @@ class RunDescription:
         settings: how it is trained.
         architecture: its modules, as far as they can be described.
         task: what `lila train` made it from; None for a run of Python.
+        baseline: whether the same network without invariance is trained too, after the run.
         run: the identity of the run, which all files of its folder repeat.
         format: the name of the format.
         version: the version of the format.
@@ -227,6 +228,7 @@ class RunDescription:
     settings: ResolvedSettings
     architecture: Architecture
     task: TaskDescription | None = None
+    baseline: bool = False
     run: str = field(default_factory=lambda: uuid4().hex)
     format: str = FORMAT
     version: int = VERSION
@@ -250,10 +252,13 @@ class RunDescription:
         model: InvariantModel,
         likelihood: Likelihood,
         task: TaskDescription | None = None,
+        *,
+        baseline: bool = False,
     ) -> "RunDescription":
         """Describe a new run."""
         net, augmentation, described = (describe(part) for part in (model.net, model.augmentation, likelihood))
-        return cls(settings=settings, architecture=Architecture(net, augmentation, described, model.samples), task=task)
+        architecture = Architecture(net, augmentation, described, model.samples)
+        return cls(settings=settings, architecture=architecture, task=task, baseline=baseline)
 
     def write(self, folder: Path) -> None:
         """Write the description into the folder of a run."""

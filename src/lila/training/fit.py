@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from lila.training.checkpoint import CHECKPOINT, CheckpointWriter, read_checkpoi
 from lila.training.description import RunDescription, TaskDescription, read_description
 from lila.training.lock import locked
 from lila.training.loop import Callback, Watchers, train
+from lila.training.plain import has_plain_counterpart, with_plain_network
 from lila.training.progress import ProgressName
 from lila.training.run import Run, write_result
-from lila.training.settings import Settings
+from lila.training.settings import ResolvedSettings, Settings
 from lila.training.setup import make_hyper_optimiser, new_state, settled_microbatch
 
 
@@ -39,6 +41,7 @@ def fit(
     callbacks: Iterable[Callback] = (),
     progress: str = "auto",
     device: str | torch.device | None = None,
+    baseline: bool = False,
     task: TaskDescription | None = None,
     settings: Settings | None = None,
     **changes: Any,
@@ -59,6 +62,9 @@ def fit(
         progress: "live" for a table that is renewed each epoch, "lines" for a line each, "silent", or "auto" for a
             table in a terminal and lines elsewhere.
         device: where to train; the network is moved there. Where the network is if None.
+        baseline: whether to train the same network without invariance too, after the run and from the same first
+            weights, and to say in the run what it is worth. It costs about as much as a plain training, and has a
+            folder of its own inside of the run's.
         task: what network and data were made from, to be written into the folder; `lila train` gives it.
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
@@ -68,6 +74,8 @@ def fit(
     way, ranks = choose(ProgressName, progress, "progress"), Ranks.here()
     folder = None if folder is None else Path(folder)
     net.to(device)
+    baseline = baseline and has_plain_counterpart(chosen, augmentation)
+    first_net, first_likelihood = deepcopy((net, likelihood)) if baseline else (net, likelihood)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         with ranks.together(next(net.parameters()).device):
             if folder is not None and (folder / CHECKPOINT).exists():
@@ -78,7 +86,7 @@ def fit(
         start_alike(state, chosen, data, ranks)
         chosen = replace(chosen, microbatch=settled_microbatch(state, chosen, data, ranks))
         state.hyper = make_hyper_optimiser(state, chosen, data, ranks)
-        description = RunDescription.of(chosen, state.model, state.likelihood, task)
+        description = RunDescription.of(chosen, state.model, state.likelihood, task, baseline=baseline)
         writer = None
         if folder is not None and ranks.first:
             description.write(folder)
@@ -86,7 +94,10 @@ def fit(
         run = train(state, data, chosen, test=test, watchers=Watchers(tuple(callbacks), way, writer), ranks=ranks)
         if folder is not None and ranks.first:
             write_result(folder, run, description.run)
-        return run
+        if not baseline:
+            return run
+        plain = PlainTraining(first_net, data, first_likelihood, test, way, task)
+        return _compared(run, plain, folder, description)
 
 
 def resume(
@@ -103,10 +114,13 @@ def resume(
 ) -> Run:
     """Go on with a run that was interrupted, as if it had not been.
 
+    If the run is finished and was to be compared with the same network without invariance (`fit(..., baseline=True)`),
+    this goes on with that.
+
     Args:
         folder: that of the run, as given to `fit`.
         net: a network of the same architecture. Its weights are replaced, unless the run was interrupted before its
-            first checkpoint: then it begins anew, from the weights given.
+            first checkpoint: then it begins anew, from the weights given. So does the network without invariance.
         data: the same data.
         augmentation: of the same kind; its parameters are replaced.
         likelihood: of the same kind.
@@ -120,6 +134,7 @@ def resume(
     description = read_description(folder)
     settings = description.settings
     net.to(device)
+    first_net, first_likelihood = deepcopy((net, likelihood)) if description.baseline else (net, likelihood)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         state = new_state(net, augmentation, likelihood or Categorical(), settings, data)
         settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
@@ -135,7 +150,49 @@ def resume(
         run = train(state, data, settings, test=test, watchers=Watchers(tuple(callbacks), way, writer), ranks=ranks)
         if ranks.first:
             write_result(folder, run, description.run)
-        return run
+        if not description.baseline:
+            return run
+        plain = PlainTraining(first_net, data, first_likelihood, test, way, description.task)
+        return _compared(run, plain, folder, description)
+
+
+@dataclass(frozen=True)
+class PlainTraining:
+    """Trains the same network without invariance.
+
+    Attributes:
+        net: the network with its first weights.
+        data: the training data.
+        likelihood: of the targets, as it was before training.
+        test: the test data, if there is any.
+        progress: how progress is displayed.
+        task: what network and data were made from, if that is known.
+    """
+
+    net: nn.Module
+    data: Data
+    likelihood: Likelihood | None
+    test: Data | None
+    progress: ProgressName
+    task: TaskDescription | None
+
+    def __call__(self, settings: ResolvedSettings, folder: Path | None) -> Run:
+        """Train with these settings, or go on with what is in the folder."""
+        options: dict[str, Any] = {"likelihood": self.likelihood, "test": self.test, "progress": self.progress.value}
+        if self.progress is not ProgressName.SILENT and Ranks.here().first:
+            print("\nThe same network without invariance, to compare:")
+        if folder is not None and (folder / CHECKPOINT).exists():
+            return resume(folder, self.net, self.data, **options)
+        given = Settings.from_dict(asdict(settings))
+        return fit(self.net, self.data, folder=folder, task=self.task, settings=given, **options)
+
+
+def _compared(run: Run, plain: PlainTraining, folder: Path | None, description: RunDescription) -> Run:
+    """Return a finished run with what the same network is worth without invariance, and write that."""
+    compared = with_plain_network(run, plain.data, plain.test, plain, folder)
+    if folder is not None and Ranks.here().first:
+        write_result(folder, compared, description.run)
+    return compared
 
 
 def _check_arguments(net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood | None) -> None:

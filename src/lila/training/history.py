@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from math import isfinite
+from math import ceil, isfinite
+from statistics import stdev
 from typing import Any
 
 from lila.errors import ArgumentError, NumericalError
@@ -103,6 +104,27 @@ def from_json(value: Any, place: str) -> EpochRecord:
         value = value | {"evidence": {"standard_error": 0.0} | terms}
     record: EpochRecord = checked(EpochRecord, value, place)
     return record
+
+
+@dataclass(frozen=True)
+class RangeSpread:
+    """How much the ranges still changed at the end of a run: no error bar, but a sign that they have settled or not.
+
+    Attributes:
+        epochs: the number of the last epochs that were looked at: a tenth of all, at least two.
+        deviations: the standard deviation of each range over these epochs, in its generator's unit.
+    """
+
+    epochs: int
+    deviations: Mapping[str, float]
+
+
+def range_spread(history: Sequence[EpochRecord]) -> RangeSpread | None:
+    """Return how much the ranges still changed at the end; None if there are no ranges, or fewer than two epochs."""
+    if len(history) < 2 or not history[-1].ranges:
+        return None
+    last = history[-max(ceil(len(history) / 10), 2) :]
+    return RangeSpread(len(last), {name: stdev(record.ranges[name] for record in last) for name in last[-1].ranges})
 
 
 def to_columns(history: Sequence[EpochRecord]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
+
 from lila._util.memory import peak_bytes
 from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
@@ -15,13 +17,15 @@ from lila.data.examples import Data, Examples
 from lila.errors import NumericalError
 from lila.laplace.evidence import Estimate, Evidence, Terms
 from lila.laplace.passes import check_inputs
+from lila.model.likelihood import Categorical
+from lila.training.baselines import Baselines, constant_worth
 from lila.training.checkpoint import Checkpoint, CheckpointWriter
 from lila.training.choices import FinalName, PassesName
 from lila.training.history import EpochRecord, Seconds
 from lila.training.interruption import saved_on_interruption
 from lila.training.progress import ProgressName, displayed_progress
 from lila.training.run import Run
-from lila.training.scores import evaluate
+from lila.training.scores import all_targets, never_predicted, outputs_and_targets
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State
@@ -81,7 +85,7 @@ def train(
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
     final = _final_evidence(state, settings, data, ranks)
-    scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch, ranks)
+    scored = _scored(state, settings, data, test, ranks)
     return Run(
         settings=settings,
         model=state.model,
@@ -89,8 +93,10 @@ def train(
         prior=state.prior,
         history=state.history,
         evidence=final,
-        test=scores,
+        test=scored.test,
         shape=shape,
+        baselines=scored.baselines,
+        never_predicted=scored.never_predicted,
     )
 
 
@@ -124,6 +130,39 @@ def _epoch(
         )
     except NumericalError as error:
         raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What the predictions of a finished run say.
+
+    Attributes:
+        test: the scores on the test data, if there is any.
+        baselines: what the run is compared with.
+        never_predicted: the classes that the network never predicts.
+    """
+
+    test: dict[str, float] | None
+    baselines: Baselines
+    never_predicted: tuple[int, ...]
+
+
+@torch.no_grad()
+def _scored(state: State, settings: ResolvedSettings, data: Data, test: Data | None, ranks: Ranks) -> _Scored:
+    """Look at the predictions for the test data, or for some of the training data if there is none."""
+    assert settings.microbatch is not None, "chosen before training"
+    batch, examples, chosen = settings.microbatch, len(Examples(data)), None
+    if test is None and examples > _FINAL_EXAMPLES:
+        chosen = Draw(settings.seed, 2 * settings.epochs).subset(examples, _FINAL_EXAMPLES)
+    looked_at = data if test is None else test
+    f, y = outputs_and_targets(state.model, state.likelihood, looked_at, batch, ranks=ranks, chosen=chosen)
+    targets = all_targets(data, batch, ranks)
+    constant = constant_worth(state.likelihood, f.shape[1], targets, None if test is None else y)
+    return _Scored(
+        None if test is None else state.likelihood.metrics(f, y),
+        Baselines(constant=constant),
+        never_predicted(f, y) if isinstance(state.likelihood, Categorical) else (),
+    )
 
 
 def _final_evidence(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> Estimate:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
+from textwrap import fill
 from typing import TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 from lila.training.architecture import Description, build, build_like, count_outputs
+from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.checkpoint import (
     CHECKPOINT,
     RESULT,
@@ -30,16 +32,18 @@ from lila.training.checkpoint import (
     write_json,
 )
 from lila.training.description import RunDescription, check_shape, read_description
-from lila.training.history import EpochRecord
+from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.schema import checked
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
+from lila.training.verdict import Verdict, judge
 
 M = TypeVar("M", bound=nn.Module)
 
 _BAR = 24  # characters of the longest bar
+_WIDTH = 100  # characters of a line of text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,9 @@ class Run:
         evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
         shape: of one input.
+        baselines: what simpler models of the same data are worth.
+        never_predicted: the classes that several test examples have and that the network predicts for none of them;
+            of up to 2,000 training examples if there is no test data.
     """
 
     settings: ResolvedSettings
@@ -65,20 +72,35 @@ class Run:
     evidence: Terms
     test: dict[str, float] | None
     shape: tuple[int, ...]
+    baselines: Baselines = NO_BASELINES
+    never_predicted: tuple[int, ...] = ()
 
     @property
     def ranges(self) -> Mapping[str, float]:
         """The learned range of each transformation, in its generator's own unit."""
         return self.model.augmentation.ranges
 
+    @property
+    def verdict(self) -> Verdict:
+        """What is wrong with the run, if anything is: see `lila.training.verdict`."""
+        return judge(self)
+
     def summary(self) -> str:
         """Return what was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs"]
         augmentation = self.model.augmentation
-        readable, shares = augmentation.readable_ranges(self.shape), augmentation.shares
+        readable, shares = dict(augmentation.readable_ranges(self.shape)), augmentation.shares
+        spread = range_spread(self.history)
+        for name, deviation in () if spread is None else spread.deviations.items():
+            readable[name] += f" ({augmentation.readable(name, deviation, self.shape)})"
         widths = [max(map(len, column), default=0) for column in (readable.keys(), readable.values())]
         for name, text in readable.items():
             lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
+        if spread is not None:
+            lines.append(
+                f"  (in brackets: the standard deviation of the range over the last {spread.epochs} epochs; over seeds "
+                "it may differ more)"
+            )
         e = self.evidence
         error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
         lines.append(
@@ -86,7 +108,12 @@ class Run:
             f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
-            lines.append("  test " + ", ".join(f"{name.replace('_', ' ')} {v:.4g}" for name, v in self.test.items()))
+            lines.append(f"  test {_listed_scores(self.test)}")
+        for name, worth in self.baselines.by_name().items():
+            on_test = "" if worth.test is None else f", test {_listed_scores(worth.test)}"
+            lines.append(f"  {name}: evidence {worth.evidence:.1f} nats{on_test}")
+        if self.verdict.doubts:
+            lines += ["", fill(self.verdict.text(), _WIDTH, initial_indent="  ", subsequent_indent="  ")]
         return "\n".join(lines)
 
     @property
@@ -123,12 +150,16 @@ class Result:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
         shape: of one input.
+        baselines: what simpler models of the same data are worth.
+        never_predicted: the classes that the network never predicts.
         versions: of the software that made it.
     """
 
     evidence: Terms
     test: dict[str, float] | None = None
     shape: tuple[int, ...]
+    baselines: Baselines
+    never_predicted: tuple[int, ...]
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
@@ -142,7 +173,14 @@ def write_result(folder: Path, run: Run, identity: str) -> None:
     """Write what a run reports beside its checkpoint."""
     e = run.evidence
     terms = Terms(**e.terms(), standard_error=e.standard_error)
-    result = Result(evidence=terms, test=run.test, shape=run.shape, versions=versions())
+    result = Result(
+        evidence=terms,
+        test=run.test,
+        shape=run.shape,
+        baselines=run.baselines,
+        never_predicted=run.never_predicted,
+        versions=versions(),
+    )
     write_json(folder / RESULT, {"run": identity, **asdict(result)})
 
 
@@ -210,6 +248,8 @@ def load(
         evidence=result.evidence,
         test=result.test,
         shape=result.shape,
+        baselines=result.baselines,
+        never_predicted=result.never_predicted,
     )
 
 
@@ -228,6 +268,10 @@ def _require(description: Description | None, name: str) -> None:
             f"The {name} of this run is of your own making and cannot be built from its description. Make it as it was "
             f"made for training, and pass it: lila.load(folder, {name}=...)."
         )
+
+
+def _listed_scores(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in scores.items())
 
 
 def bar(share: float) -> str:

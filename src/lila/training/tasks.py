@@ -17,7 +17,14 @@ from lila.training.settings import Settings
 
 
 def train_task(
-    task: TaskDescription, data: Task, settings: Settings, folder: Path, *, own: OwnCode = NO_OWN_CODE, **options: Any
+    task: TaskDescription,
+    data: Task,
+    settings: Settings,
+    folder: Path,
+    *,
+    own: OwnCode = NO_OWN_CODE,
+    baseline: bool = False,
+    **options: Any,
 ) -> Run:
     """Train the network of a task in a folder, or go on from the checkpoint that is there.
 
@@ -27,13 +34,15 @@ def train_task(
         settings: how to train, if there is no checkpoint yet; the folder says it otherwise.
         folder: of the run.
         own: the code of the user's own that the user has named.
+        baseline: whether to train the same network without invariance too, if there is no checkpoint yet.
         **options: arguments of `fit` and `resume`: progress, device.
     """
     net, augmentation = task.network(settings.seed, own), task.augmentation.make(own)
     augmentation.check_shape(task.shape)
     if (folder / CHECKPOINT).exists():
         return resume(folder, net, data.train, augmentation, test=data.test, **options)
-    return fit(net, data.train, augmentation, test=data.test, folder=folder, task=task, settings=settings, **options)
+    options |= {"test": data.test, "folder": folder, "task": task, "settings": settings, "baseline": baseline}
+    return fit(net, data.train, augmentation, **options)
 
 
 def open_run(folder: Path, own: OwnCode = NO_OWN_CODE) -> tuple[Run, TaskDescription | None]:

@@ -1,17 +1,10 @@
 """Doing jobs, one after the other or several side by side; finished results are kept, whatever happens to the rest."""
 
-import multiprocessing
-import multiprocessing.connection
-import os
 import platform
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -22,12 +15,10 @@ from lila.errors import LilaError
 from lila.reproduce.engine.jobs import Job, Result, Surroundings, Work
 from lila.reproduce.engine.registry import find_work
 from lila.reproduce.engine.store import Store
-from lila.training.interruption import ended_by_sigterm
+from lila.training.side_by_side import Failure, do_all
 
 OnJobDone = Callable[[Job, int, int, float], None]
 """Called after each job with the job, the number of jobs done, the number of all jobs, and the seconds it took."""
-
-_PATIENCE = 30  # seconds in which an interrupted job may write its checkpoint
 
 
 class JobError(LilaError):
@@ -111,71 +102,12 @@ def run_jobs(
         Assignment(job, find_work(job.work), store, data_dir=data_dir, device=device) for job in store.missing(jobs)
     ]
     errors: list[str] = []
-    endings = _one_by_one(left) if at_once == 1 else _side_by_side(left, at_once)
-    for i, (job, ending) in enumerate(endings):
-        if isinstance(ending, float):
-            on_job_done(job, i + 1, len(left), ending)
+    endings = do_all([assignment.carry_out for assignment in left], at_once)
+    for done, (number, ending) in enumerate(endings, start=1):
+        job = left[number].job
+        if isinstance(ending, Failure):
+            errors.append(f"job {job.key}: {ending.reason}")
         else:
-            errors.append(f"job {job.key}: {ending}")
+            on_job_done(job, done, len(left), ending)
     if errors:
         raise JobError(f"{len(errors)} of {len(left)} jobs failed. " + "; ".join(errors))
-
-
-Endings = Iterator[tuple[Job, float | str]]
-"""Jobs in the order in which they end, each with the seconds it took or with what went wrong."""
-
-
-def _one_by_one(assignments: Sequence[Assignment]) -> Endings:
-    for assignment in assignments:
-        try:
-            ending: float | str = assignment.carry_out()
-        except LilaError as error:
-            ending = str(error)
-        yield assignment.job, ending
-
-
-def _side_by_side(assignments: Sequence[Assignment], at_once: int) -> Endings:
-    """Start a process for each job; if this process ends, they end too, after they have written a checkpoint."""
-    context = multiprocessing.get_context("spawn")  # PyTorch's threads do not survive a fork
-    threads = max(1, (os.cpu_count() or 1) // at_once)
-    waiting, doing = list(assignments), dict[int, tuple[Job, BaseProcess, Connection]]()
-    with ended_by_sigterm():
-        try:
-            while waiting or doing:
-                while waiting and len(doing) < at_once:
-                    assignment = waiting.pop(0)
-                    receiving, sending = context.Pipe(duplex=False)
-                    process: BaseProcess = context.Process(target=_worker, args=(sending, assignment, threads))
-                    process.start()
-                    sending.close()
-                    doing[process.sentinel] = assignment.job, process, receiving
-                for sentinel in multiprocessing.connection.wait(list(doing)):
-                    assert isinstance(sentinel, int)
-                    job, process, receiving = doing.pop(sentinel)
-                    process.join()
-                    yield job, _received(receiving, process)
-        finally:
-            for _, process, _ in doing.values():
-                process.terminate()
-            for _, process, _ in doing.values():
-                process.join(_PATIENCE)
-                process.kill()
-
-
-def _worker(sending: Connection, assignment: Assignment, threads: int) -> None:
-    """Do a job in a process of its own; Ctrl-C reaches the process that started it, which then ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(threads)
-    try:
-        sending.send(assignment.carry_out())
-    except LilaError as error:
-        sending.send(str(error))
-
-
-def _received(receiving: Connection, process: BaseProcess) -> float | str:
-    with suppress(EOFError):
-        ending: float | str = receiving.recv()
-        return ending
-    return f"its process ended with code {process.exitcode}" + (
-        ", perhaps for lack of memory" if process.exitcode == -signal.SIGKILL else ""
-    )

@@ -70,11 +70,29 @@ def _run(sheet: Sheet) -> dict[str, Any]:
         "evidence": _svg(partial(plot_evidence, history=sheet.history), terms),
         "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items() if name in sheet.evidence],
         "scores": [(_SCORES.get(name, name), f"{value:.4g}") for name, value in (sheet.scores or {}).items()],
+        "baselines": _baselines(sheet),
         "flow": _flow(sheet),
         "images": _images(sheet),
         "settings": {name: value for name, value in sheet.settings.items() if value is not None},
         "versions": sheet.versions,
         "again": sheet.again,
+    }
+
+
+def _baselines(sheet: Sheet) -> dict[str, Any] | None:
+    """Return a table of this run beside simpler models of the same data; None if there are none."""
+    others = sheet.baselines.by_name()
+    if not others:
+        return None
+    names = [name for name in _SCORES if name in (sheet.scores or {})]
+    rows = [("this run", sheet.evidence["value"], sheet.scores)]
+    rows += [(title, worth.evidence, worth.test) for title, worth in others.items()]
+    return {
+        "columns": ["evidence, nats", *(f"test {_SCORES[name]}" for name in names)],
+        "rows": [
+            (title, [f"{evidence:,.1f}", *(f"{scores[name]:.4g}" if scores else "–" for name in names)])
+            for title, evidence, scores in rows
+        ],
     }
 
 

@@ -11,12 +11,14 @@ from lila._util.shell import option, quoted
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
+from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
 from lila.training.run import Run, read_result
 from lila.training.settings import Settings
 from lila.training.tasks import open_run
+from lila.training.verdict import NO_DOUBT, Verdict
 
 _NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
 _IMAGES = 3
@@ -38,6 +40,8 @@ class Sheet:
         history: one record per epoch.
         evidence: the value and the terms of the last estimate, in nats.
         scores: on the test data, if there was any.
+        baselines: what simpler models of the same data are worth.
+        verdict: what is wrong with the run.
         settings: by name.
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
@@ -53,6 +57,8 @@ class Sheet:
     history: Sequence[EpochRecord] = field(repr=False)
     evidence: Mapping[str, float]
     scores: Mapping[str, float] | None
+    baselines: Baselines = NO_BASELINES
+    verdict: Verdict = NO_DOUBT
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
     again: str | None = None
@@ -67,7 +73,9 @@ class Sheet:
         return self.augmentation.readable_ranges(self.shape)
 
     def sentence(self) -> str:
-        """Return what was learned, in a sentence."""
+        """Return what was learned in a sentence, or what is wrong with the run."""
+        if self.verdict.doubts:
+            return self.verdict.text()
         if not self.readable:
             return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
         shares = self.augmentation.shares
@@ -100,6 +108,8 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
         history=run.history,
         evidence={"value": run.evidence.value, **run.evidence.terms()},
         scores=run.test,
+        baselines=run.baselines,
+        verdict=run.verdict,
         settings=_described(run, task),
         versions=read_result(folder, read_description(folder)).versions,
         again=None if task is None else command(task, run.settings),

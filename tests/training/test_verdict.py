@@ -1,0 +1,99 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_fit import QUICK, data, network
+
+import lila
+from lila.laplace.evidence import Terms
+from lila.results.report.page import write_report
+from lila.results.report.sheet import sheet_of_folder
+from lila.training.baselines import Baselines, PlainNetworkWorth, Worth
+
+CONSTANT = Worth(
+    evidence=-25.0,
+    train={"accuracy": 0.4, "log_likelihood": -1.1},
+    test={"accuracy": 0.4, "log_likelihood": -1.1},
+)
+PLAIN = PlainNetworkWorth(
+    evidence=-22.0, train={}, test=CONSTANT.test, standard_error=0.0, test_gain=0.1, test_gain_error=0.02
+)
+
+
+@pytest.fixture(scope="module")
+def sound() -> lila.Run:
+    """A run in which nothing is wrong, by numbers that are made up."""
+    made = lila.fit(network(), data(), lila.Affine2d(init=0.1), progress="silent", **QUICK | {"epochs": 2})
+    made.model.augmentation.load_state_dict({"eta": torch.full((6,), 0.2)})
+    return replace(
+        made,
+        evidence=Terms(-10.0, -5.0, -5.0),
+        test={"accuracy": 0.8, "log_likelihood": -0.5},
+        baselines=Baselines(constant=CONSTANT, non_invariant=PLAIN),
+        never_predicted=(),
+    )
+
+
+def test_a_sound_run_has_no_verdict(sound: lila.Run) -> None:
+    assert sound.verdict.learned
+    assert sound.verdict.text() == ""
+    assert "doubtful" not in sound.summary()
+
+
+@pytest.mark.parametrize(
+    ("changes", "learned", "words"),
+    [
+        ({"evidence": Terms(-20.0, -5.0, -5.0)}, True, "by the evidence the inputs explain nothing"),
+        ({"evidence": Terms(-20.0, -5.0, -5.0), "test": None}, False, "by the evidence the inputs explain nothing"),
+        ({"never_predicted": (1, 2)}, True, "Classes 1, 2 are never predicted."),
+        ({"test": {"accuracy": 0.4, "log_likelihood": -1.2}}, False, "log-likelihood of -1.2 per example"),
+        ({"test": {"accuracy": 0.8, "log_likelihood": -1.2}}, True, "log-likelihood of -1.2 per example"),
+    ],
+)
+def test_what_speaks_against_a_run_is_said_with_what_to_try(
+    sound: lila.Run, changes: dict[str, Any], learned: bool, words: str
+) -> None:
+    run = replace(sound, **changes)
+    assert run.verdict.learned == learned
+    assert words in run.verdict.text()
+    assert run.verdict.text().startswith("What was learned is doubtful." if learned else "Nothing was learned.")
+    assert "longer burn-in" in run.verdict.text()
+    assert run.verdict.text().split() == run.summary().split()[-len(run.verdict.text().split()) :]
+
+
+def test_errors_of_estimates_are_allowed_for(sound: lila.Run) -> None:
+    below = Terms(-16.0, -5.0, -5.0)
+    assert replace(sound, evidence=below, baselines=Baselines(constant=CONSTANT)).verdict.doubts
+    uncertain = replace(below, standard_error=1.0)
+    assert not replace(sound, evidence=uncertain, baselines=Baselines(constant=CONSTANT)).verdict.doubts
+
+
+def test_the_same_network_without_invariance_may_be_better(sound: lila.Run) -> None:
+    for plain, words in (
+        (replace(PLAIN, test_gain=-0.1), "larger by 0.1 ± 0.02 per example"),
+        (replace(PLAIN, evidence=-15.0), "-15.0 against -20.0 nats"),
+    ):
+        verdict = replace(sound, baselines=Baselines(constant=CONSTANT, non_invariant=plain)).verdict
+        assert verdict.learned
+        assert words in verdict.text()
+    within = replace(PLAIN, test_gain=-0.03, evidence=-19.9)
+    assert not replace(sound, baselines=Baselines(constant=CONSTANT, non_invariant=within)).verdict.doubts
+
+
+def test_ranges_that_leave_little_of_an_image() -> None:
+    affine = lila.Affine2d(init=[0.94, 0.6, torch.pi, 1.5, 0.7, 0.7])
+    assert affine.implausible_ranges() == ("x-translation", "x-scale")
+    other = lila.Affine2d(["x-translation"], init=0.8)
+    assert lila.Compose(affine, other).implausible_ranges() == ("x-translation", "x-scale", "x-translation 2")
+
+
+def test_labels_at_random_give_no_finding_anywhere(tmp_path: Path) -> None:
+    made = lila.fit(network(), data(60), lila.Affine2d(), test=data(40), progress="silent", folder=tmp_path, **QUICK)
+    assert made.verdict.doubts
+    assert made.verdict.text() == lila.load(tmp_path).verdict.text()
+    write_report([sheet_of_folder(tmp_path)], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "By the evidence, what leaves the label unchanged" not in page
+    assert "Try more epochs" in page
