@@ -21,6 +21,7 @@ from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
 from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
+from lila.cli.interruption import resumable
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes, restarted
 from lila.cli.show import record
@@ -117,7 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
         own = own_code(arguments)
         progress = "silent" if arguments.json else arguments.progress
         try:
-            made = train_task(task, data, settings, folder, own=own, progress=progress, device=where)
+            with resumable(folder, own, first=ranks.first):
+                made = train_task(task, data, settings, folder, own=own, progress=progress, device=where)
         except FolderInUseError:
             raise
         except Exception:  # whatever it was, a run that has nothing to go on from is not left behind

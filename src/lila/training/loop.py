@@ -91,6 +91,7 @@ def train(
         evidence=final,
         test=scores,
         shape=shape,
+        examples=len(examples),
     )
 
 

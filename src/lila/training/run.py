@@ -1,7 +1,7 @@
 """What a training run leaves: the invariant network, what it learned, and how it got there."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TypeVar
@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from lila._util.choices import check_count
 from lila._util.versions import versions
 from lila.augment.base import Augmentation
 from lila.errors import ArgumentError, CheckpointError, NumericalError
@@ -39,10 +40,11 @@ from lila.training.state import State
 
 M = TypeVar("M", bound=nn.Module)
 
-_BAR = 24  # characters of the longest bar
+BAR = 24
+"""Characters of the longest bar."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
     """A finished run.
 
@@ -55,16 +57,33 @@ class Run:
         evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
         shape: of one input.
+        examples: the number of training examples.
     """
 
     settings: ResolvedSettings
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
-    history: list[EpochRecord] = field(repr=False)
+    history: list[EpochRecord]
     evidence: Terms
     test: dict[str, float] | None
     shape: tuple[int, ...]
+    examples: int
+
+    def __repr__(self) -> str:
+        """Return what the run is in a few lines."""
+        readable = ", ".join(
+            f"{name} {text}" for name, text in self.model.augmentation.readable_ranges(self.shape).items()
+        )
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in (self.test or {}).items())
+        weights = sum(p.numel() for p in self.model.net.parameters())
+        lines = [
+            f"Run(method={self.settings.method!r}, epochs={len(self.history)}, examples={self.examples}, "
+            f"weights={weights}, evidence={self.evidence.value:.1f}",
+            f"    ranges: {readable or 'none'}",
+            f"    test: {scores or 'none'})",
+        ]
+        return "\n".join(lines)
 
     @property
     def ranges(self) -> Mapping[str, float]:
@@ -80,9 +99,9 @@ class Run:
         for name, text in readable.items():
             lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
         e = self.evidence
-        error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
+        lines.append(f"  {e.per_example(self.examples)}")
         lines.append(
-            f"  evidence {e.value:.1f}{error} nats = {e.log_likelihood:.1f} log-likelihood "
+            f"    for all {self.examples:,}: {e.value:.1f} = {e.log_likelihood:.1f} log-likelihood "
             f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
@@ -123,16 +142,19 @@ class Result:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
         shape: of one input.
+        examples: the number of training examples.
         versions: of the software that made it.
     """
 
     evidence: Terms
     test: dict[str, float] | None = None
     shape: tuple[int, ...]
+    examples: int
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
+        check_count("examples", self.examples)
         for name, value in (self.test or {}).items():
             if not isfinite(value):
                 raise NumericalError(f"The test score {name} is not finite: {value}.")
@@ -142,7 +164,7 @@ def write_result(folder: Path, run: Run, identity: str) -> None:
     """Write what a run reports beside its checkpoint."""
     e = run.evidence
     terms = Terms(**e.terms(), standard_error=e.standard_error)
-    result = Result(evidence=terms, test=run.test, shape=run.shape, versions=versions())
+    result = Result(evidence=terms, test=run.test, shape=run.shape, examples=run.examples, versions=versions())
     write_json(folder / RESULT, {"run": identity, **asdict(result)})
 
 
@@ -207,6 +229,7 @@ def load(
         evidence=result.evidence,
         test=result.test,
         shape=result.shape,
+        examples=result.examples,
     )
 
 
@@ -229,5 +252,5 @@ def _require(description: Description | None, name: str) -> None:
 
 def bar(share: float) -> str:
     """Return a share of 1 as a bar of blocks, to an eighth of a block."""
-    eighths = round(share * _BAR * 8)
+    eighths = round(share * BAR * 8)
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

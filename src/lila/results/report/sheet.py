@@ -14,11 +14,11 @@ from lila.errors import DataError
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
-from lila.training.run import Run, read_result
+from lila.training.run import BAR, Run, read_result
 from lila.training.settings import Settings
 from lila.training.tasks import open_run
 
-_NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
+_NOTICEABLE = 0.5 / BAR  # share from which on a range is worth a word: the table shows half a block of a bar
 _IMAGES = 3
 _SENTENCES = {
     LearnedBy.EVIDENCE: "By the evidence, what leaves the label unchanged is {learned}.",
@@ -69,7 +69,7 @@ class Sheet:
         if not self.readable:
             return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
         shares = self.augmentation.shares
-        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
+        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] >= _NOTICEABLE]
         learned = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
         return _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
