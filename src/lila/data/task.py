@@ -172,6 +172,11 @@ class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
     def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
         return self._batch(torch.tensor([i]))[0], self.images.labels[i]
 
+    @property
+    def targets(self) -> Tensor:
+        """The class of each image, as torchvision's datasets give it."""
+        return self.images.labels
+
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Return all images and labels."""
         chunks = torch.arange(len(self)).split(_CHUNK)
