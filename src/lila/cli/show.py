@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   lila show runs/first
   lila show runs/first --json
+  lila show runs/first --classes
   lila show runs/first --picture first.png"""
 
 _IMAGES = 4
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
     takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
+    parser.add_argument("--classes", action="store_true", help="also the test results of each class, and confusions")
     add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -36,7 +38,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         draw(opened, task, arguments.picture)
     print(json.dumps(record(opened), indent=2) if arguments.json else opened.summary())
+    if arguments.classes and not arguments.json:
+        print(by_class(opened, task))
     return 0
+
+
+def by_class(run: "Run", task: "TaskDescription | None") -> str:
+    """Return the test results of each class as text."""
+    from lila.results.classes import class_tables
+
+    if run.confusion is None:
+        return "\nThere are no results by class: the run has no test data, no classes, or more than 200 of them."
+    tables = class_tables(run.confusion, None if task is None else task.classes)
+    return "\n".join(f"\n{table.text()}" for table in tables)
 
 
 def draw(run: "Run", task: "TaskDescription | None", path: Path) -> None:
@@ -69,4 +83,5 @@ def record(run: "Run") -> dict[str, Any]:
             "standard_error": run.evidence.standard_error,
         },
         "test": run.test,
+        "confusion": run.confusion,
     }

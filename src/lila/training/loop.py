@@ -28,7 +28,7 @@ from lila.training.interruption import saved_on_interruption
 from lila.training.progress import SILENCE, Display, ProgressName, displayed_progress
 from lila.training.rehearsal import foretold_bytes, rehearse
 from lila.training.run import Run
-from lila.training.scores import evaluate
+from lila.training.scores import count_confusions, outputs_and_targets
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State
@@ -88,7 +88,10 @@ def train(
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
     final = final_evidence(state, settings, data, ranks)
-    scores = None if test is None else evaluate(state.model, state.likelihood, test, evidence.microbatch, ranks)
+    scores, confusion = None, None
+    if test is not None:
+        f, y = outputs_and_targets(state.model, state.likelihood, test, evidence.microbatch, ranks)
+        scores, confusion = state.likelihood.metrics(f, y), count_confusions(state.likelihood, f, y)
     return Run(
         settings=settings,
         model=state.model,
@@ -97,6 +100,7 @@ def train(
         history=state.history,
         evidence=final,
         test=scores,
+        confusion=confusion,
         shape=shape,
         examples=len(examples),
     )

@@ -35,6 +35,7 @@ from lila.training.history import EpochRecord
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.schema import checked
+from lila.training.scores import check_confusion
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
@@ -56,6 +57,8 @@ class Run:
         history: one record per epoch.
         evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
+        confusion: the number of test examples of each class (rows) that were predicted to be of each class (columns);
+            None without test data, and if the targets are no classes or more than 200.
         shape: of one input.
         examples: the number of training examples.
     """
@@ -67,6 +70,7 @@ class Run:
     history: list[EpochRecord]
     evidence: Terms
     test: dict[str, float] | None
+    confusion: list[list[int]] | None = None
     shape: tuple[int, ...]
     examples: int
 
@@ -141,6 +145,7 @@ class Result:
     Attributes:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
+        confusion: as in `Run`.
         shape: of one input.
         examples: the number of training examples.
         versions: of the software that made it.
@@ -148,6 +153,7 @@ class Result:
 
     evidence: Terms
     test: dict[str, float] | None = None
+    confusion: list[list[int]] | None = None
     shape: tuple[int, ...]
     examples: int
     versions: dict[str, str]
@@ -155,6 +161,8 @@ class Result:
     def __post_init__(self) -> None:
         check_shape(self.shape)
         check_count("examples", self.examples)
+        if self.confusion is not None:
+            check_confusion(self.confusion)
         for name, value in (self.test or {}).items():
             if not isfinite(value):
                 raise NumericalError(f"The test score {name} is not finite: {value}.")
@@ -164,7 +172,14 @@ def write_result(folder: Path, run: Run, identity: str) -> None:
     """Write what a run reports beside its checkpoint."""
     e = run.evidence
     terms = Terms(**e.terms(), standard_error=e.standard_error)
-    result = Result(evidence=terms, test=run.test, shape=run.shape, examples=run.examples, versions=versions())
+    result = Result(
+        evidence=terms,
+        test=run.test,
+        confusion=run.confusion,
+        shape=run.shape,
+        examples=run.examples,
+        versions=versions(),
+    )
     write_json(folder / RESULT, {"run": identity, **asdict(result)})
 
 
@@ -228,6 +243,7 @@ def load(
         history=checkpoint.history,
         evidence=result.evidence,
         test=result.test,
+        confusion=result.confusion,
         shape=result.shape,
         examples=result.examples,
     )

@@ -11,6 +11,8 @@ from torch import Tensor
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
+from lila.results.classes import class_tables
+from lila.results.tables import Table
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
@@ -38,6 +40,7 @@ class Sheet:
         history: one record per epoch.
         evidence: the value and the terms of the last estimate, in nats.
         scores: on the test data, if there was any.
+        classes: tables of the results by class, if there are any.
         settings: by name.
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
@@ -54,6 +57,7 @@ class Sheet:
     scores: Mapping[str, float] | None
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
+    classes: Sequence[Table] = ()
     again: str | None = None
     truth: Mapping[str, float] | None = None
     images: Tensor | None = None
@@ -95,6 +99,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE) -> Sheet:
         history=run.history,
         evidence={"value": run.evidence.value, **run.evidence.terms()},
         scores=run.test,
+        classes=() if run.confusion is None else class_tables(run.confusion, None if task is None else task.classes),
         settings=_described(run, task),
         versions=read_result(folder, read_description(folder)).versions,
         again=None if task is None else command(task, run.settings),
