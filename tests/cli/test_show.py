@@ -75,3 +75,14 @@ def test_a_wrong_use_of_the_command_line_is_exit_code_2(lila: Lila) -> None:
     assert lila("dance").returncode == 2
     assert lila("train").returncode == 2
     assert "invalid choice" in lila("train", "digits", "--method", "magic").stderr
+
+
+def test_results_by_class_are_shown_and_kept(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    counts = json.loads((trained / "result.json").read_text())["confusion"]
+    assert [sum(row) for row in counts] == [2, 2, 2]
+    shown = lila("show", trained, "--classes").stdout
+    for word in ("most often taken for", "blue", "Confusions"):
+        assert word in shown
+    assert json.loads(lila("show", trained, "--json").stdout)["confusion"] == counts
+    assert lila("report", trained, "--out", tmp_path / "report.html").returncode == 0
+    assert "most often taken for" in (tmp_path / "report.html").read_text()

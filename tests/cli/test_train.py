@@ -114,7 +114,7 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos:
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen([*command, "--progress", "lines"], stdout=subprocess.PIPE, text=True, env=env)
     assert process.stdout is not None
-    while not process.stdout.readline().startswith("epoch 3/"):
+    while not process.stdout.readline().lstrip().startswith("3/"):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     process.communicate()
@@ -194,3 +194,17 @@ def test_a_run_stands_beside_simpler_models_and_says_if_nothing_was_learned(
     shown = lila("show", out)
     assert shown.stdout.split()[-10:] == record["verdict"]["text"].split()[-10:]
     assert json.loads(lila("resume", out, "--json").stdout)["baselines"] == record["baselines"]
+
+
+def test_nothing_is_kept_for_test_if_the_share_is_zero(lila: Lila, photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    done = lila("train", photos, "--model", "mlp", "--test-share", 0, "--out", folder, *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "30 images for training and no test data" in done.stderr
+    assert "\n  test " not in done.stdout
+    shown = json.loads(lila("show", folder, "--json").stdout)
+    assert shown["test"] is None
+    assert lila("report", folder, "--out", tmp_path / "report.html").returncode == 0
+    assert "On the test data" not in (tmp_path / "report.html").read_text()
+    assert lila("predict", folder, photos / "red" / "0.png").returncode == 0
+    assert lila("resume", folder, "--progress", "silent").returncode == 0

@@ -33,12 +33,13 @@ def grey(tmp_path: Path) -> str:
     return str(tmp_path / "grey.npz")
 
 
-def everything(data: Data, size: int = 5) -> tuple[Tensor, Tensor]:
+def everything(data: Data | None, size: int = 5) -> tuple[Tensor, Tensor]:
+    assert data is not None
     batches = list(Examples(data).batches(size))
     return torch.cat([batch.x for batch in batches]), torch.cat([batch.y for batch in batches])
 
 
-def held(data: Data) -> tuple[Tensor, Tensor]:
+def held(data: Data | None) -> tuple[Tensor, Tensor]:
     assert isinstance(data, tuple)
     return data
 

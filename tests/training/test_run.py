@@ -7,6 +7,7 @@ from torch import nn
 
 import lila
 from cases import Gamma, Residual
+from lila.laplace.evidence import Terms
 from lila.training.architecture import build, describe
 
 
@@ -126,3 +127,17 @@ def test_a_run_whose_files_hold_something_else_is_named(tmp_path: Path, name: st
     (tmp_path / name).write_text(content)
     with pytest.raises(lila.CheckpointError, match=name):
         lila.load(tmp_path)
+
+
+def test_a_run_is_shown_in_a_few_lines() -> None:
+    shown = repr(run(epochs=1, burn_in=0))
+    assert len(shown.splitlines()) <= 4
+    for word in ("method='lila'", "examples=20", "rotation ±"):
+        assert word in shown
+
+
+def test_the_evidence_is_told_per_example() -> None:
+    terms = Terms(log_likelihood=-23.0, weight_penalty=-40.0, occam_factor=-17.0)
+    assert terms.per_example(100) == "evidence -0.800 nats per example = -0.230 fit - 0.570 complexity"
+    made = run(epochs=1, burn_in=0)
+    assert made.evidence.per_example(20) in made.summary()

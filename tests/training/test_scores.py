@@ -6,7 +6,7 @@ from torch import nn
 
 import lila
 from lila.model.metrics import calibration_error, class_scores
-from lila.training.scores import evaluate
+from lila.training.scores import check_confusion, count_confusions, evaluate
 
 
 def test_class_scores_by_hand() -> None:
@@ -36,3 +36,13 @@ def test_evaluation_does_not_depend_on_the_batch_and_leaves_the_mode() -> None:
     assert set(one) == {"log_likelihood", "accuracy", "calibration_error", "brier"}
     real = data[0], torch.rand(7, 3)
     assert set(evaluate(model, lila.Gaussian(), real, 3)) == {"log_likelihood"}
+
+
+def test_confusions_are_counted_by_true_and_predicted_class() -> None:
+    f = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    y = torch.tensor([0, 0, 1, 2])
+    assert count_confusions(lila.Categorical(), f, y) == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    assert count_confusions(lila.Gaussian(), f, f) is None
+    for wrong in ([[1]], [[1, 2], [3]], [[1, -2], [3, 4]]):
+        with pytest.raises(lila.ArgumentError, match="as many columns as rows"):
+            check_confusion(wrong)

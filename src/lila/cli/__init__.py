@@ -59,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(printable(f"lila: {error}"), file=sys.stderr)
         return 8
-    except KeyboardInterrupt:
-        print("lila: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"lila: {str(error) or 'interrupted'}", file=sys.stderr)
         return 130
 
 

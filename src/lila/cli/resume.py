@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lila._util.memory import keep_heap
+from lila.cli.interruption import resumable
 from lila.cli.options import add_own_code_options, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes
 from lila.cli.show import record
@@ -40,15 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
             task = replace(task, recipe=replace(task.recipe, source=source(arguments.data)))
         data = load_data(task.recipe, task.data_folder, workers=arguments.workers)
         task.check(data)
-        made = train_task(
-            task,
-            data,
-            description.settings,
-            arguments.run,
-            own=own_code(arguments),
-            progress="silent" if arguments.json else arguments.progress,
-            device=where,
-        )
+        own = own_code(arguments)
+        with resumable(arguments.run, own, first=ranks.first):
+            made = train_task(
+                task,
+                data,
+                description.settings,
+                arguments.run,
+                own=own,
+                progress="silent" if arguments.json else arguments.progress,
+                device=where,
+            )
     if ranks.first:
         print(json.dumps(record(made), indent=2) if arguments.json else f"\n{made.summary()}")
     return 0

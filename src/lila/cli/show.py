@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   lila show runs/first
   lila show runs/first --json
+  lila show runs/first --classes
   lila show runs/first --picture first.png"""
 
 _IMAGES = 4
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
     add_images_option(parser)
+    parser.add_argument("--classes", action="store_true", help="also the test results of each class, and confusions")
     add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
@@ -39,7 +41,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.picture is not None:
         draw(opened, task, arguments.picture, named_paths=arguments.with_images)
     print(json.dumps(record(opened), indent=2) if arguments.json else opened.summary())
+    if arguments.classes and not arguments.json:
+        print(by_class(opened, task))
     return 0
+
+
+def by_class(run: "Run", task: "TaskDescription | None") -> str:
+    """Return the test results of each class as text."""
+    from lila.results.classes import class_tables
+
+    if run.confusion is None:
+        return "\nThere are no results by class: the run has no test data, no classes, or more than 200 of them."
+    tables = class_tables(run.confusion, None if task is None else task.classes)
+    return "\n".join(f"\n{table.text()}" for table in tables)
 
 
 def draw(run: "Run", task: "TaskDescription | None", path: Path, *, named_paths: bool) -> None:
@@ -86,4 +100,5 @@ def record(run: "Run") -> dict[str, Any]:
         "baselines": asdict(run.baselines),
         "never_predicted": list(run.never_predicted),
         "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
+        "confusion": run.confusion,
     }

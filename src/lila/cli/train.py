@@ -26,6 +26,7 @@ from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
 from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
+from lila.cli.interruption import resumable
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes, restarted
 from lila.cli.seeds import add_seed_options, seed_folder, show_seeds, train_seeds
@@ -174,9 +175,11 @@ def train(arguments: argparse.Namespace, data: Task, preset: Preset, ranks: Rank
         )
     is_new = not folder.exists()
     progress = "silent" if arguments.json else arguments.progress
-    options = {"own": own_code(arguments), "baseline": arguments.baseline, "progress": progress, "device": device}
+    own = own_code(arguments)
+    options = {"baseline": arguments.baseline, "progress": progress, "device": device}
     try:
-        return train_task(task, data, settings, folder, **options), folder
+        with resumable(folder, own, first=ranks.first):
+            return train_task(task, data, settings, folder, own=own, **options), folder
     except FolderInUseError:
         raise
     except Exception:  # whatever it was, a run that has nothing to go on from is not left behind

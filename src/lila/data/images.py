@@ -54,11 +54,13 @@ class ImageData:
         train: the training images.
         test: the test images.
         classes: the names of the classes, by number.
+        tested: whether there are test images; False if all images are for training, and `test` is empty.
     """
 
     train: ImageSet
     test: ImageSet
     classes: tuple[str, ...]
+    tested: bool = True
 
     def check(self, path: Path) -> None:
         """Raise DataError, with the path that was read, unless the data can be trained on.
@@ -69,7 +71,8 @@ class ImageData:
         if len(self.classes) < 2:
             raise DataError(f"{path} holds a single class. At least two are needed.")
         for name, part in (("training", self.train), ("test", self.test)):
-            _check_set(f"{path}: the {name}", part, len(self.classes))
+            if part is self.train or self.tested:
+                _check_set(f"{path}: the {name}", part, len(self.classes))
         if self.train.shape != self.test.shape:
             raise DataError(f"{path}: training images are {self.train.shape} but test images {self.test.shape}.")
 

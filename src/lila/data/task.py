@@ -70,7 +70,8 @@ class Recipe:
             "translated" or "scaled".
         subset: this many random training images; all if None.
         size: (height, width) to which the images of a folder are resized; None if all have the same.
-        test_share: share of the images that is kept for test, if they are not divided into training and test.
+        test_share: share of the images that is kept for test, if they are not divided into training and test; 0 trains
+            on all of them, and there are no test scores.
         scaling: "auto", "unit" or "standard".
         seed: seed of the split, the subset and the transformation.
     """
@@ -98,7 +99,7 @@ class Task:
     Attributes:
         recipe: the choices by which the data was made ready.
         train: the training data.
-        test: the test data.
+        test: the test data; None if there is none.
         shape: (channels, height, width) of an image.
         classes: names of the classes, by number.
         scaling: the scaling of the pixels.
@@ -107,7 +108,7 @@ class Task:
 
     recipe: Recipe
     train: Data
-    test: Data
+    test: Data | None
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
     scaling: Scaling
@@ -143,13 +144,18 @@ def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, work
         chosen = Draw(recipe.seed).subset(len(chosen), recipe.subset)
     scaling = _scaling(recipe, data.train, chosen)
     train = PreparedImages(data.train.take(chosen), chosen, recipe, 0, scaling)
-    test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, 1, scaling)
+    test = None
+    if data.tested:
+        test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, 1, scaling)
+    counts = len(train), 0 if test is None else len(test)
     if in_memory is None:
-        in_memory = 4 * (len(train) + len(test)) * _pixels(data.train) < _SHARE * available_bytes(torch.device("cpu"))
-    made: list[Data] = [
-        part.tensors() if in_memory else DataLoader(part, batch_size=1, num_workers=workers) for part in (train, test)
-    ]
-    return Task(recipe, made[0], made[1], data.train.shape, data.classes, scaling, (len(train), len(test)))
+        in_memory = 4 * sum(counts) * _pixels(data.train) < _SHARE * available_bytes(torch.device("cpu"))
+
+    def ready(part: PreparedImages) -> Data:
+        return part.tensors() if in_memory else DataLoader(part, batch_size=1, num_workers=workers)
+
+    tested = None if test is None else ready(test)
+    return Task(recipe, ready(train), tested, data.train.shape, data.classes, scaling, counts)
 
 
 class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
@@ -171,6 +177,11 @@ class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
         return self._batch(torch.tensor([i]))[0], self.images.labels[i]
+
+    @property
+    def targets(self) -> Tensor:
+        """The class of each image, as torchvision's datasets give it."""
+        return self.images.labels
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Return all images and labels."""

@@ -66,6 +66,23 @@ class Terms:
         """The estimate of the log marginal likelihood: the sum of the three terms."""
         return self.log_likelihood + self.weight_penalty + self.occam_factor
 
+    @property
+    def complexity(self) -> float:
+        """What the evidence takes off the fit: the weight penalty and the Occam factor together, never positive."""
+        return self.weight_penalty + self.occam_factor
+
+    def per_example(self, examples: int) -> str:
+        """Return the evidence in words: "evidence -0.800 nats per example = -0.230 fit - 0.570 complexity".
+
+        Args:
+            examples: the number of examples that the terms are sums over.
+        """
+        error = f" ± {self.standard_error / examples:.3f}" if self.standard_error else ""
+        return (
+            f"evidence {self.value / examples:.3f}{error} nats per example = {self.log_likelihood / examples:.3f} fit "
+            f"- {-self.complexity / examples:.3f} complexity"
+        )
+
     def terms(self) -> dict[str, float]:
         """Return the three terms by name."""
         return {

@@ -15,12 +15,14 @@ they are decomposed.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from math import exp, isnan, nan, sqrt
 
 import torch
 from torch import Tensor
 
+from lila._util.ranks import ALONE
 from lila.augment.noise import Draw
 from lila.curvature import CurvatureSum, Structure
 from lila.curvature.audit import Positions
@@ -69,6 +71,21 @@ class RunningEvidence:
         self._shape = targets.shape
         self._numbers = torch.zeros(_TARGETS + targets.numel(), dtype=torch.float64, device=few.x.device)
         self._numbers[[_OCCAM_FACTOR, _LAST]] = nan
+
+    def blank(self) -> "RunningEvidence":
+        """Return a running evidence of the same network in this process alone that changes without changing this one.
+
+        It has seen no examples, and its cotangent is zero. A hyper-step on it costs what one on this costs.
+        """
+        made, evidence = copy(self), copy(self.evidence)
+        evidence.ranks = ALONE
+        made.evidence, made._numbers, made._positions = evidence, self._numbers.clone(), Positions()
+        made.total, made.cotangent, made.curvature = (
+            CurvatureSum(evidence.no_curvature()),
+            evidence.no_curvature(),
+            None,
+        )
+        return made
 
     def add(self, batch: Batch, draw: Draw, count: int, fade: float = 1.0) -> dict[str, Tensor]:
         """Add a batch to the running sums, and return the estimate of the evidence's gradient that it gives.

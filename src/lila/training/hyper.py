@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lila._util.choices import check_count
 from lila.augment.noise import Draw
+from lila.curvature import Structure
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Estimate, Evidence
@@ -194,12 +195,20 @@ class HyperOptimiser:
         with trainable(self._prior):
             self.running.decompose(move_prior=bool(self._prior))
         assert self.running.curvature is not None
-        cost = self.running.curvature.decomposition_cost(self.running.examples)
+        self._decompose_at = self.hyper_steps + self.decomposition_interval(self.running.curvature)
+
+    def decomposition_interval(self, curvature: Structure) -> int:
+        """Return the number of hyper-steps from one decomposition to the next.
+
+        Args:
+            curvature: the curvature that is decomposed; only its shapes count.
+        """
+        cost = curvature.decomposition_cost(self.running.examples)
         views = self.hyper_batch * self.running.evidence.model.samples
         by_time = cost / (2 * _HYPER_COST * views * _DECOMPOSING)
         by_window = _REFRESHED * self.window / self.hyper_batch
         wanted = max(ceil(by_time), ceil(by_window), _LEAST_INTERVAL)
-        self._decompose_at = self.hyper_steps + min(wanted, self._most_interval)
+        return min(wanted, self._most_interval)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
         """Estimate the evidence of the whole data set from the present running averages.

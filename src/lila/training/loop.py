@@ -4,35 +4,34 @@ A step on the evidence follows an epoch, as in the paper, or comes while the epo
 method runs through this loop; `lila.training.methods` says what each learns by which quantity.
 """
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-
-import torch
+from functools import partial
 
 from lila._util.memory import peak_bytes
 from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.errors import NumericalError
-from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.laplace.evidence import Evidence, Terms
 from lila.laplace.passes import check_inputs
-from lila.model.likelihood import Categorical
-from lila.training.baselines import Baselines, constant_worth
+from lila.training.announcement import announcement
 from lila.training.checkpoint import Checkpoint, CheckpointWriter
-from lila.training.choices import FinalName, PassesName
+from lila.training.description import TaskDescription
+from lila.training.final import final_evidence, final_scores
+from lila.training.forecast import follows_epoch
 from lila.training.history import EpochRecord, Seconds
 from lila.training.interruption import saved_on_interruption
-from lila.training.progress import ProgressName, displayed_progress
+from lila.training.progress import SILENCE, Display, ProgressName, displayed_progress
+from lila.training.rehearsal import foretold_bytes, rehearse
 from lila.training.run import Run
-from lila.training.scores import all_targets, never_predicted, outputs_and_targets
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State
 from lila.training.steps import hyper_step, train_epoch
-
-_FINAL_PROBES = 10  # in the evidence of a finished run, which is exact for up to as many columns
-_FINAL_EXAMPLES = 2_000  # whose log-likelihood stands for that of all, after a run that learned while it trained
 
 Callback = Callable[[EpochRecord], None]
 
@@ -45,11 +44,13 @@ class Watchers:
         callbacks: functions that get the record of each epoch.
         progress: how progress is displayed.
         writer: what writes checkpoints; None for a run without a folder.
+        task: what `lila train` made the run from, if it did.
     """
 
     callbacks: tuple[Callback, ...] = ()
     progress: ProgressName = ProgressName.SILENT
     writer: CheckpointWriter | None = None
+    task: TaskDescription | None = None
 
 
 def train(
@@ -68,10 +69,10 @@ def train(
     shape = tuple(next(examples.batches(1)).x.shape[1:])
     with (
         saved_on_interruption(state, writer) as keep,
-        displayed_progress(watchers.progress, settings.epochs) as display,
+        _watched(state, data, settings, test=test, watchers=watchers, ranks=ranks) as display,
     ):
         for epoch in range(state.epoch, settings.epochs):
-            record = _epoch(state, data, evidence, settings=settings, epoch=epoch, ranks=ranks)
+            record = _epoch(state, data, evidence, settings=settings, epoch=epoch, ranks=ranks, watch=display.within)
             record = replace(record, readable_ranges=dict(state.model.augmentation.readable_ranges(shape)))
             state.epoch += 1
             if state.hyper is not None:
@@ -81,11 +82,12 @@ def train(
             last = state.epoch == settings.epochs
             if writer is not None and (last or state.epoch % settings.checkpoint_every == 0):
                 writer.write(Checkpoint(state.tensors(), state.epoch, state.history))
-            for callback in (display, *watchers.callbacks):
+            display.epoch(record)
+            for callback in watchers.callbacks:
                 callback(record)
     state.track("eta", "hyper")  # as the user gave them
-    final = _final_evidence(state, settings, data, ranks)
-    scored = _scored(state, settings, data, test, ranks)
+    final = final_evidence(state, settings, data, ranks)
+    scores = final_scores(state, settings, data, test, ranks)
     return Run(
         settings=settings,
         model=state.model,
@@ -93,27 +95,55 @@ def train(
         prior=state.prior,
         history=state.history,
         evidence=final,
-        test=scored.test,
+        test=scores.test,
+        confusion=scores.confusion,
         shape=shape,
-        baselines=scored.baselines,
-        never_predicted=scored.never_predicted,
+        examples=len(examples),
+        baselines=scores.baselines,
+        never_predicted=scores.never_predicted,
     )
 
 
+@contextmanager
+def _watched(
+    state: State, data: Data, settings: ResolvedSettings, *, test: Data | None, watchers: Watchers, ranks: Ranks
+) -> Iterator[Display]:
+    """Announce the run with a forecast of its cost, and open the display; a silent run is not measured."""
+    if watchers.progress is ProgressName.SILENT:
+        yield SILENCE
+        return
+    forecast = None
+    if state.epoch < settings.epochs:
+        forecast = rehearse(state, data, settings, test=test, ranks=ranks)
+        memory = foretold_bytes(state, keeps_checkpoint=watchers.writer is not None)
+        announced = announcement(state, data, settings, test=test, task=watchers.task, forecast=forecast, memory=memory)
+        print(announced, file=sys.stderr, flush=True)
+    left = None if forecast is None else partial(forecast.left, state.history)
+    with displayed_progress(watchers.progress, settings.epochs, len(Examples(data)), left) as display:
+        yield display
+
+
 def _epoch(
-    state: State, data: Data, evidence: Evidence, *, settings: ResolvedSettings, epoch: int, ranks: Ranks
+    state: State,
+    data: Data,
+    evidence: Evidence,
+    *,
+    settings: ResolvedSettings,
+    epoch: int,
+    ranks: Ranks,
+    watch: Callable[[float], None],
 ) -> EpochRecord:
     """Do one epoch of the weights with its hyper-steps, in it or after it; return the record of the epoch."""
     state.set_learning_rates(settings, epoch / max(settings.epochs - 1, 1))
     started, made = time.perf_counter(), 0 if state.hyper is None else state.hyper.hyper_steps
     try:
         examples = Examples(data, next(state.model.parameters()).device)
-        trained = train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch), ranks)
+        trained = train_epoch(state, examples, settings, Draw(settings.seed, 2 * epoch), ranks, watch=watch)
         weights_done = time.perf_counter()
         terms: Terms | None = None
         if state.hyper is not None:
             terms, made = state.hyper.running.terms(), state.hyper.hyper_steps - made
-        elif epoch >= (settings.burn_in or 0) and (epoch - (settings.burn_in or 0)) % (settings.hyper_every or 1) == 0:
+        elif follows_epoch(settings, epoch):
             terms = hyper_step(state, evidence, data, settings, Draw(settings.seed, 2 * epoch + 1))
             made = int(terms is not None)
         state.check_finite()
@@ -130,51 +160,3 @@ def _epoch(
         )
     except NumericalError as error:
         raise NumericalError(f"Epoch {epoch + 1}: {error}") from error
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """What the predictions of a finished run say.
-
-    Attributes:
-        test: the scores on the test data, if there is any.
-        baselines: what the run is compared with.
-        never_predicted: the classes that the network never predicts.
-    """
-
-    test: dict[str, float] | None
-    baselines: Baselines
-    never_predicted: tuple[int, ...]
-
-
-@torch.no_grad()
-def _scored(state: State, settings: ResolvedSettings, data: Data, test: Data | None, ranks: Ranks) -> _Scored:
-    """Look at the predictions for the test data, or for some of the training data if there is none."""
-    assert settings.microbatch is not None, "chosen before training"
-    batch, examples, chosen = settings.microbatch, len(Examples(data)), None
-    if test is None and examples > _FINAL_EXAMPLES:
-        chosen = Draw(settings.seed, 2 * settings.epochs).subset(examples, _FINAL_EXAMPLES)
-    looked_at = data if test is None else test
-    f, y = outputs_and_targets(state.model, state.likelihood, looked_at, batch, ranks=ranks, chosen=chosen)
-    targets = all_targets(data, batch, ranks)
-    constant = constant_worth(state.likelihood, f.shape[1], targets, None if test is None else y)
-    return _Scored(
-        None if test is None else state.likelihood.metrics(f, y),
-        Baselines(constant=constant),
-        never_predicted(f, y) if isinstance(state.likelihood, Categorical) else (),
-    )
-
-
-def _final_evidence(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> Estimate:
-    """The evidence of the finished run: by passes over all examples, or at a small part of the cost of the run."""
-    draw, examples = Draw(settings.seed, 2 * settings.epochs), len(Examples(data))
-    evidence = make_evidence(state, settings, data, ranks, at_least=_FINAL_PROBES)
-    if settings.final_evidence == FinalName.EXACT:
-        exact = make_evidence(state, replace(settings, passes=PassesName.EXACT, probes=None), data, ranks)
-        return exact.estimate(data, draw)
-    if settings.passes != PassesName.RUNNING:
-        return evidence.estimate(data, draw)
-    some = min(examples, _FINAL_EXAMPLES)
-    if state.hyper is None or not state.hyper.running.knows_its_error:
-        return evidence.estimate(data, draw, some)
-    return state.hyper.estimate(evidence.log_likelihood(data, draw, some).of_all(examples))

@@ -1,7 +1,7 @@
 """What a training run leaves: the invariant network, what it learned, and how it got there."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from textwrap import fill
@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from lila._util.choices import check_count
 from lila._util.versions import versions
 from lila.augment.base import Augmentation
 from lila.errors import ArgumentError, CheckpointError, NumericalError
@@ -36,17 +37,19 @@ from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.schema import checked
+from lila.training.scores import check_confusion
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 from lila.training.verdict import Verdict, judge
 
 M = TypeVar("M", bound=nn.Module)
 
-_BAR = 24  # characters of the longest bar
+BAR = 24
+"""Characters of the longest bar."""
 _WIDTH = 100  # characters of a line of text
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
     """A finished run.
 
@@ -58,22 +61,42 @@ class Run:
         history: one record per epoch.
         evidence: the final estimate with its terms; of a run that was just trained it also holds the curvature.
         test: scores on the test data, if there was any.
+        confusion: the number of test examples of each class (rows) that were predicted to be of each class (columns);
+            None without test data, and if the targets are no classes or more than 200.
         shape: of one input.
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that several test examples have and that the network predicts for none of them;
             of up to 2,000 training examples if there is no test data.
+        examples: the number of training examples.
     """
 
     settings: ResolvedSettings
     model: InvariantModel
     likelihood: Likelihood
     prior: GaussianPrior
-    history: list[EpochRecord] = field(repr=False)
+    history: list[EpochRecord]
     evidence: Terms
     test: dict[str, float] | None
+    confusion: list[list[int]] | None = None
     shape: tuple[int, ...]
+    examples: int
     baselines: Baselines = NO_BASELINES
     never_predicted: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what the run is in a few lines."""
+        readable = ", ".join(
+            f"{name} {text}" for name, text in self.model.augmentation.readable_ranges(self.shape).items()
+        )
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in (self.test or {}).items())
+        weights = sum(p.numel() for p in self.model.net.parameters())
+        lines = [
+            f"Run(method={self.settings.method!r}, epochs={len(self.history)}, examples={self.examples}, "
+            f"weights={weights}, evidence={self.evidence.value:.1f}",
+            f"    ranges: {readable or 'none'}",
+            f"    test: {scores or 'none'})",
+        ]
+        return "\n".join(lines)
 
     @property
     def ranges(self) -> Mapping[str, float]:
@@ -102,9 +125,9 @@ class Run:
                 "it may differ more)"
             )
         e = self.evidence
-        error = f" ± {e.standard_error:.1f}" if e.standard_error else ""
+        lines.append(f"  {e.per_example(self.examples)}")
         lines.append(
-            f"  evidence {e.value:.1f}{error} nats = {e.log_likelihood:.1f} log-likelihood "
+            f"    for all {self.examples:,}: {e.value:.1f} = {e.log_likelihood:.1f} log-likelihood "
             f"{e.weight_penalty:+.1f} weight penalty {e.occam_factor:+.1f} Occam factor"
         )
         if self.test is not None:
@@ -149,21 +172,28 @@ class Result:
     Attributes:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
+        confusion: as in `Run`.
         shape: of one input.
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that the network never predicts.
+        examples: the number of training examples.
         versions: of the software that made it.
     """
 
     evidence: Terms
     test: dict[str, float] | None = None
+    confusion: list[list[int]] | None = None
     shape: tuple[int, ...]
     baselines: Baselines
     never_predicted: tuple[int, ...]
+    examples: int
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
+        check_count("examples", self.examples)
+        if self.confusion is not None:
+            check_confusion(self.confusion)
         for name, value in (self.test or {}).items():
             if not isfinite(value):
                 raise NumericalError(f"The test score {name} is not finite: {value}.")
@@ -176,7 +206,9 @@ def write_result(folder: Path, run: Run, identity: str) -> None:
     result = Result(
         evidence=terms,
         test=run.test,
+        confusion=run.confusion,
         shape=run.shape,
+        examples=run.examples,
         baselines=run.baselines,
         never_predicted=run.never_predicted,
         versions=versions(),
@@ -247,9 +279,11 @@ def load(
         history=checkpoint.history,
         evidence=result.evidence,
         test=result.test,
+        confusion=result.confusion,
         shape=result.shape,
         baselines=result.baselines,
         never_predicted=result.never_predicted,
+        examples=result.examples,
     )
 
 
@@ -276,5 +310,5 @@ def _listed_scores(scores: Mapping[str, float]) -> str:
 
 def bar(share: float) -> str:
     """Return a share of 1 as a bar of blocks, to an eighth of a block."""
-    eighths = round(share * _BAR * 8)
+    eighths = round(share * BAR * 8)
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

@@ -5,10 +5,13 @@ from torch import Tensor
 
 from lila._util.ranks import ALONE, Ranks
 from lila.data.examples import Data, Examples
+from lila.errors import ArgumentError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 
 _MANY = 5  # examples of a class, of which a network that knows the class predicts it for one
+MOST_CLASSES = 200
+"""The most classes of which a table of confusions is kept."""
 
 
 @torch.no_grad()
@@ -83,6 +86,30 @@ def never_predicted(f: Tensor, y: Tensor) -> tuple[int, ...]:
     """
     predicted, there = (torch.bincount(classes, minlength=f.shape[1]) for classes in (f.argmax(1), y.long()))
     return tuple(torch.nonzero((predicted == 0) & (there >= _MANY)).flatten().tolist())
+
+
+@torch.no_grad()
+def count_confusions(likelihood: Likelihood, f: Tensor, y: Tensor) -> list[list[int]] | None:
+    """Return how many examples of each class (rows) were predicted to be of each class (columns).
+
+    Returns:
+        None if the targets are no classes, or if there are more than 200 of them, whose table nobody would read.
+    """
+    classes = f.shape[1]
+    if not likelihood.classifies or y.dim() != 1 or not 1 < classes <= MOST_CLASSES:
+        return None
+    pairs = y.long() * classes + likelihood.predict(f).argmax(1)
+    counts: list[list[int]] = torch.bincount(pairs, minlength=classes**2).view(classes, classes).tolist()
+    return counts
+
+
+def check_confusion(counts: list[list[int]]) -> None:
+    """Raise ArgumentError unless counts are a table of confusions: square, not too large, nowhere negative."""
+    classes = len(counts)
+    if not 1 < classes <= MOST_CLASSES or any(len(row) != classes or min(row) < 0 for row in counts):
+        raise ArgumentError(
+            f"A table of confusions has as many columns as rows, between 2 and {MOST_CLASSES}, and no negative numbers."
+        )
 
 
 def _zero_targets(like: Tensor, count: int) -> Tensor:

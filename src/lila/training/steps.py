@@ -1,6 +1,6 @@
 """The two steps of Algorithm 1: an epoch of the weights, and a step of the hyperparameters on the evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
@@ -39,11 +39,25 @@ class TrainedEpoch:
 
 
 def train_epoch(
-    state: State, examples: Examples, settings: ResolvedSettings, draw: Draw, ranks: Ranks = ALONE
+    state: State,
+    examples: Examples,
+    settings: ResolvedSettings,
+    draw: Draw,
+    ranks: Ranks = ALONE,
+    *,
+    watch: Callable[[float], None] | None = None,
 ) -> TrainedEpoch:
     """Train the weights in one pass over the data, in a random order.
 
     In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch.
+
+    Args:
+        state: is changed.
+        examples: the training data.
+        settings: how to train.
+        draw: the noise and the order of the examples.
+        ranks: the processes that share the batches.
+        watch: is called after each batch with the share of the epoch that is done.
     """
     groups = ["weights"]
     if settings.procedure.eta is LearnedBy.LOSS and "eta" in state.optimisers:
@@ -71,6 +85,8 @@ def train_epoch(
             offset = sum(map(len, whole.tensor_split(ranks.count)[: ranks.rank]))
             state.hyper.step(batch.x, batch.y, batch.index, whole=len(whole), offset=offset)
             seconds += perf_counter() - started
+        if watch is not None:
+            watch((number + 1) / len(wholes))
     ranks.sum_([sums])
     total, correct = sums.tolist()
     _check_loss(total)

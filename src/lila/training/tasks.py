@@ -69,6 +69,11 @@ def open_run(folder: Path, own: OwnCode = NO_OWN_CODE) -> tuple[Run, TaskDescrip
         run = load(folder, augmentation=augmentation)
     else:
         run = load(folder, net=task.network(description.settings.seed, own), augmentation=augmentation)
+    if run.confusion is not None and len(run.confusion) != len(task.classes):
+        raise CheckpointError(
+            f"{folder}: result.json: confusion has {len(run.confusion)} rows, but task.classes in {RUN} has "
+            f"{len(task.classes)} names."
+        )
     if run.shape != task.shape:
         raise CheckpointError(f"{folder}: the inputs have shape {run.shape} in result.json, but {task.shape} in {RUN}.")
     return run, task

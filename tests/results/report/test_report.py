@@ -75,6 +75,12 @@ def test_the_sentence_says_what_was_learned(runs: list[Path]) -> None:
     assert (
         turned(by_loss, 87).sentence().startswith("The training loss ended with rotation by ±87.0° and nothing else;")
     )
+    several = replace(
+        by_evidence, verdict=NO_DOUBT, augmentation=lila.Affine2d(init=[0.03, 0.0, 0.5, 0.001, 0.0, 0.03])
+    )
+    for word in ("x-translation by", "rotation by", "shear by", "and nothing else"):
+        assert word in several.sentence()
+    assert "scale" not in several.sentence()
     assert "it has no ranges" in replace(plain, verdict=NO_DOUBT).sentence()
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from lila.data.images import ImageData, ImageSet, split
 from lila.errors import ArgumentError, DataError
 
@@ -19,7 +21,8 @@ class Reading:
 
     Attributes:
         size: the (height, width) to which the images of a folder are resized; None if all have the same size.
-        test_share: the share of the images that is kept for test, if they are not divided into training and test.
+        test_share: the share of the images that is kept for test, if they are not divided into training and test; 0
+            for none.
         seed: the seed of that division.
         archives: the number of archives that were opened to get to the files.
     """
@@ -30,7 +33,9 @@ class Reading:
     archives: int = 0
 
     def split(self, whole: ImageSet, classes: Sequence[str]) -> ImageData:
-        """Divide images into training and test images: of each class a random share is kept for test."""
+        """Divide images into training and test images: of each class a random share is kept for test, or nothing."""
+        if self.test_share == 0:
+            return ImageData(whole, whole.take(torch.zeros(0, dtype=torch.int64)), tuple(classes), tested=False)
         return ImageData(*split(whole, classes, self.test_share, self.seed), tuple(classes))
 
 

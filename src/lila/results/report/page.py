@@ -71,6 +71,7 @@ def _run(sheet: Sheet) -> dict[str, Any]:
         "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items() if name in sheet.evidence],
         "scores": [(_SCORES.get(name, name), f"{value:.4g}") for name, value in (sheet.scores or {}).items()],
         "baselines": _baselines(sheet),
+        "classes": sheet.classes,
         "flow": _flow(sheet),
         "images": _images(sheet),
         "settings": {name: value for name, value in sheet.settings.items() if value is not None},

@@ -11,16 +11,18 @@ from lila._util.shell import option, quoted
 from lila.augment.base import Augmentation
 from lila.data.task import Scaling
 from lila.errors import DataError
+from lila.results.classes import class_tables
+from lila.results.tables import Table
 from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
-from lila.training.run import Run, read_result
+from lila.training.run import BAR, Run, read_result
 from lila.training.settings import Settings
 from lila.training.tasks import open_run
 from lila.training.verdict import NO_DOUBT, Verdict
 
-_NOTICEABLE = 0.05  # share of a very large range from which on a transformation is worth a sentence
+_NOTICEABLE = 0.5 / BAR  # share from which on a range is worth a word: the table shows half a block of a bar
 _IMAGES = 3
 _SENTENCES = {
     LearnedBy.EVIDENCE: "By the evidence, what leaves the label unchanged is {learned}.",
@@ -42,6 +44,7 @@ class Sheet:
         scores: on the test data, if there was any.
         baselines: what simpler models of the same data are worth.
         verdict: what is wrong with the run.
+        classes: tables of the results by class, if there are any.
         settings: by name.
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
@@ -61,6 +64,7 @@ class Sheet:
     verdict: Verdict = NO_DOUBT
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
+    classes: Sequence[Table] = ()
     again: str | None = None
     truth: Mapping[str, float] | None = None
     images: Tensor | None = None
@@ -79,7 +83,7 @@ class Sheet:
         if not self.readable:
             return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
         shares = self.augmentation.shares
-        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] > _NOTICEABLE]
+        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] >= _NOTICEABLE]
         learned = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
         return _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
@@ -110,6 +114,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
         scores=run.test,
         baselines=run.baselines,
         verdict=run.verdict,
+        classes=() if run.confusion is None else class_tables(run.confusion, None if task is None else task.classes),
         settings=_described(run, task),
         versions=read_result(folder, read_description(folder)).versions,
         again=None if task is None else command(task, run.settings),
