@@ -15,7 +15,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from lila._util.memory import keep_heap
+from lila._util.memory import keep_heap, readable_bytes
 from lila.augment import make_augmentation
 from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
@@ -38,6 +38,7 @@ from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
 from lila.training.presets import PRESETS, Preset, PresetName
 from lila.training.progress import ProgressName
+from lila.training.run import Run
 from lila.training.settings import Settings
 from lila.training.tasks import discard_unfinished, train_task
 
@@ -75,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
+    add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
     data = parser.add_argument_group("data")
     add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
@@ -82,6 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_augmentation(parser)
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
     add_settings(settings, Settings, CHOICES, leave_out=set())
+
+
+def add_posterior_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps the posterior."""
+    parser.add_argument(
+        "--save-posterior", action="store_true", help="keep the posterior, for lila predict --posterior"
+    )
+
+
+def keep_posterior(arguments: argparse.Namespace, made: Run, folder: Path) -> None:
+    """Write the posterior of a finished run if that was asked for, and say how large it is."""
+    if arguments.save_posterior:
+        note(arguments, f"The posterior takes {readable_bytes(made.save_posterior(folder))}.")
 
 
 def add_augmentation(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise
     if ranks.first:
         print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
+        keep_posterior(arguments, made, folder)
         note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
     return 0
 
