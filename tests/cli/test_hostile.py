@@ -189,11 +189,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_checkpoint_before_it_whole(
     assert not (tmp_path / "none").exists()
     assert lila("train", photos, "--out", whole, *options).returncode == 0
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("lila.training.progress.line", interrupted)
+        patched.setattr("lila.training.progress.row", interrupted)
         assert lila("train", photos, "--out", cut, *options, "--checkpoint-every", "1").returncode == 130
     before = (cut / "checkpoint.safetensors").read_bytes()
     with small_files(20_000):
-        done = lila("resume", cut)
+        done = lila("resume", cut, "--progress", "silent")
     assert done.returncode == 8
     assert "checkpoint.safetensors could not be written" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -206,7 +206,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_checkpoint_before_it_whole(
     assert epochs == [1, 2, 3, 4]
 
 
-def interrupted(record: Any, epochs: int) -> str:
+def interrupted(record: Any, *_: object) -> str:
     if record.epoch == 2:
         raise KeyboardInterrupt
     return ""

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import lila as library
-from commands import Lila
+from commands import QUICK, Lila
 
 
 def test_probabilities_as_csv_and_json_are_those_of_the_network(
@@ -50,3 +50,19 @@ def test_what_is_no_image_or_no_run_of_train_is_refused(lila: Lila, trained: Pat
     assert "does not exist" in lila("predict", trained, tmp_path / "nothing.png").stderr
     (tmp_path / "empty").mkdir()
     assert "holds no image" in lila("predict", trained, tmp_path / "empty").stderr
+
+
+def test_the_posterior_is_kept_on_request_and_used(lila: Lila, photos: Path, trained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = lila("train", photos, "--model", "mlp", "--out", folder, "--save-posterior", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "The posterior takes" in done.stderr
+    plain, averaged = (
+        json.loads(lila("predict", folder, photos, "--json", *more).stdout) for more in ((), ("--posterior",))
+    )
+    assert [sum(row["probabilities"].values()) for row in averaged] == pytest.approx([1.0] * 30, abs=1e-5)
+    confidence = [sum(max(row["probabilities"].values()) for row in rows) for rows in (plain, averaged)]
+    assert confidence[1] < confidence[0]
+    without = lila("predict", trained, photos, "--posterior")
+    assert without.returncode == 2
+    assert "--save-posterior" in without.stderr

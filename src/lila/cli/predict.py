@@ -24,9 +24,11 @@ from lila.training.tasks import open_run
 
 EXAMPLES = """examples:
   lila predict runs/photos new/ > classes.csv
-  lila predict runs/photos one.png two.png --json"""
+  lila predict runs/photos one.png two.png --json
+  lila predict runs/photos new/ --posterior"""
 
 _VIEWS = 2_000  # transformed images in memory at a time, about
+_JACOBIANS = 2**26  # entries of Jacobians in memory at a time, about
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output"),
     )
     parser.add_argument("--resize", action="store_true", help="resize images of another size than the run's")
+    parser.add_argument(
+        "--posterior",
+        action="store_true",
+        help="average over the posterior of the weights, if the run was trained with --save-posterior",
+    )
     add_own_code_options(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of CSV")
 
@@ -48,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise DataError(f"{arguments.run} was not made by `lila train`: how its images were scaled is not known.")
     paths = tuple(_image_paths(arguments.images))
     files = ImageFiles(paths, task.shape[0], task.shape[1:], arguments.resize or task.recipe.size is not None)
-    text = (_json if arguments.json else _csv)(paths, probabilities(opened, task, files), task.classes)
+    text = (_json if arguments.json else _csv)(
+        paths, probabilities(opened, task, files, by_posterior=arguments.posterior), task.classes
+    )
     if arguments.out is None:
         sys.stdout.write(text)
     else:
@@ -58,16 +67,31 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @torch.no_grad()
-def probabilities(opened: Run, task: TaskDescription, files: ImageFiles) -> Tensor:
+def probabilities(opened: Run, task: TaskDescription, files: ImageFiles, *, by_posterior: bool = False) -> Tensor:
     """Return the class probabilities of images, shape (n, c).
+
+    Args:
+        opened: the run.
+        task: what it was made from.
+        files: the images.
+        by_posterior: whether to average over the posterior of the weights.
 
     Raises:
         NumericalError: a probability is not finite.
     """
     images = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64))
-    batches = torch.arange(len(images)).split(max(_VIEWS // opened.model.samples, 1))
-    outputs = [_outputs(opened.model, task.scaling(images.images(batch))) for batch in batches]
-    found = opened.likelihood.predict(torch.cat(outputs))
+    size = max(_VIEWS // opened.model.samples, 1)
+
+    def predict(x: Tensor) -> Tensor:
+        if by_posterior:
+            return opened.posterior.predict(x)
+        return opened.likelihood.predict(_outputs(opened.model, x))
+
+    if by_posterior:
+        weights = sum(layer.size for layer in opened.posterior.curvature.layers)
+        size = max(min(size, _JACOBIANS // (weights * len(task.classes))), 1)
+    batches = torch.arange(len(images)).split(size)
+    found = torch.cat([predict(task.scaling(images.images(batch))) for batch in batches])
     wrong = torch.nonzero(~found.isfinite().all(1)).flatten().tolist()
     if wrong:
         raise NumericalError(f"The network's prediction for {files.paths[wrong[0]]} is not finite.")

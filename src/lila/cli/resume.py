@@ -10,7 +10,7 @@ from lila.cli.interruption import resumable
 from lila.cli.options import add_own_code_options, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes
 from lila.cli.show import record
-from lila.cli.train import source
+from lila.cli.train import add_posterior_option, keep_posterior, source
 from lila.data.task import load_data
 from lila.training.description import read_description, read_task
 from lila.training.progress import ProgressName
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
+    add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
 
 
@@ -54,4 +55,5 @@ def run(arguments: argparse.Namespace) -> int:
             )
     if ranks.first:
         print(json.dumps(record(made), indent=2) if arguments.json else f"\n{made.summary()}")
+        keep_posterior(arguments, made, arguments.run)
     return 0

@@ -19,7 +19,7 @@ from shlex import quote
 from typing import Any
 
 from lila._util.choices import check_count
-from lila._util.memory import keep_heap
+from lila._util.memory import keep_heap, readable_bytes
 from lila._util.ranks import Ranks
 from lila.augment import make_augmentation
 from lila.augment.noise import NoiseName
@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_options(parser)
     parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
     parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
+    add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
     parser.add_argument(
         "--no-baseline",
@@ -97,6 +98,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_augmentation(parser)
     settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
     add_settings(settings, Settings, CHOICES, leave_out=set())
+
+
+def add_posterior_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps the posterior."""
+    parser.add_argument(
+        "--save-posterior", action="store_true", help="keep the posterior, for lila predict --posterior"
+    )
+
+
+def keep_posterior(arguments: argparse.Namespace, made: Run, folder: Path) -> None:
+    """Write the posterior of a finished run if that was asked for, and say how large it is."""
+    if arguments.save_posterior:
+        note(arguments, f"The posterior takes {readable_bytes(made.save_posterior(folder))}.")
 
 
 def add_augmentation(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         made, folder = train(arguments, data, preset, ranks, where)
     if ranks.first:
         print(json.dumps(record(made) | {"run": str(folder)}, indent=2) if arguments.json else f"\n{made.summary()}")
+        keep_posterior(arguments, made, folder)
         note(arguments, f"\nThe run is in {folder}: try `lila show {quote(str(folder))} --picture ranges.png`.")
     return 0
 

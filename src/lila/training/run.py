@@ -13,8 +13,9 @@ from torch import nn
 from lila._util.choices import check_count
 from lila._util.versions import versions
 from lila.augment.base import Augmentation
+from lila.curvature import Structure
 from lila.errors import ArgumentError, CheckpointError, NumericalError
-from lila.laplace.evidence import Estimate, Terms
+from lila.laplace.evidence import Estimate, Evidence, Terms
 from lila.laplace.posterior import Posterior
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
@@ -32,10 +33,12 @@ from lila.training.checkpoint import (
     read_json,
     write_json,
 )
+from lila.training.choices import AveragesName
 from lila.training.description import RunDescription, check_shape, read_description
 from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
+from lila.training.posterior_file import POSTERIOR, read_posterior, write_posterior
 from lila.training.schema import checked
 from lila.training.scores import check_confusion
 from lila.training.settings import ResolvedSettings
@@ -142,18 +145,30 @@ class Run:
     @property
     def posterior(self) -> Posterior:
         """The Laplace posterior over the weights, from the factors of the final estimate of the evidence."""
+        return Posterior(self.model, self.likelihood, self.prior, self._curvature())
+
+    def _curvature(self) -> Structure:
         if not isinstance(self.evidence, Estimate):
             raise ArgumentError(
-                "A run that was read from a folder does not hold the curvature. Estimate it again from the training "
+                "This run was saved without its posterior (run.save_posterior(folder), or `lila train "
+                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training "
                 "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
                 "evidence = lila.Evidence(run.model, run.likelihood, run.prior, "
                 f"structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
                 f"layers={self.settings.procedure.layers!r})."
             )
-        return Posterior(self.model, self.likelihood, self.prior, self.evidence.curvature)
+        return self.evidence.curvature
 
-    def save(self, folder: str | Path) -> None:
-        """Write the run to a folder, from which `lila.load` reads it."""
+    def save(self, folder: str | Path, *, posterior: bool = False) -> None:
+        """Write the run to a folder, from which `lila.load` reads it.
+
+        Args:
+            folder: where to write it.
+            posterior: whether to write the curvature too, so that the loaded run has its posterior. With Kronecker
+                factors it takes some times the memory of the weights; see `save_posterior`.
+        """
+        if posterior:
+            self._curvature()  # before anything is written
         folder = Path(folder)
         with locked(folder):
             if (folder / CHECKPOINT).exists():
@@ -163,6 +178,18 @@ class Run:
             tensors = State(self.model, self.likelihood, self.prior, {}, self.model).tensors()
             CheckpointWriter(folder, description.run).write(Checkpoint(tensors, len(self.history), self.history))
             write_result(folder, self, description.run)
+            if posterior:
+                write_posterior(folder, description.run, self._curvature())
+
+    def save_posterior(self, folder: str | Path) -> int:
+        """Write the posterior beside the checkpoint of this run, and return the bytes that it takes.
+
+        Args:
+            folder: where the run was trained or saved.
+        """
+        folder = Path(folder)
+        with locked(folder):
+            return write_posterior(folder, read_description(folder).run, self._curvature())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +304,7 @@ def load(
         likelihood=likelihood,
         prior=state.prior,
         history=checkpoint.history,
-        evidence=result.evidence,
+        evidence=_with_curvature(result.evidence, state, settings, description.run, folder),
         test=result.test,
         confusion=result.confusion,
         shape=result.shape,
@@ -285,6 +312,25 @@ def load(
         never_predicted=result.never_predicted,
         examples=result.examples,
     )
+
+
+def _with_curvature(terms: Terms, state: State, settings: ResolvedSettings, identity: str, folder: Path) -> Terms:
+    """Return the terms of the evidence with the curvature, if it was saved."""
+    if not (folder / POSTERIOR).exists():
+        return terms
+    evidence = Evidence(
+        state.model,
+        state.likelihood,
+        state.prior,
+        structure=settings.structure,
+        curvature=settings.curvature,
+        layers=settings.procedure.layers,
+        average=settings.procedure.average,
+        unbiased=settings.averages == AveragesName.UNBIASED,
+    )
+    curvature = read_posterior(folder, identity, evidence.no_curvature())
+    assert curvature is not None
+    return Estimate(**terms.terms(), standard_error=terms.standard_error, curvature=curvature, draw=None)
 
 
 def _built(description: Description | None, name: str, kind: type[M], folder: Path) -> M:
