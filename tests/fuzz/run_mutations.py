@@ -32,7 +32,7 @@ TEXTS = (
     "\udcff",
     "é",
 )
-VALUES = (
+VALUES: tuple[Any, ...] = (
     None,
     True,
     False,
