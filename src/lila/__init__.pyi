@@ -23,9 +23,10 @@ from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, CheckpointError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
 from .integrations.tensorboard import TensorBoard
-from .laplace.evidence import Estimate, Evidence
+from .laplace.evidence import Evidence
 from .laplace.posterior import Posterior
 from .laplace.running import RunningEvidence
+from .laplace.terms import Estimate
 from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.metrics import class_scores

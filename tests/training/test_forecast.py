@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import lila
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.training.forecast import Forecast, StepCounts, StepSeconds, hyper_epochs, readable_seconds
 from lila.training.history import Seconds
 from lila.training.settings import Settings

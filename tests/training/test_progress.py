@@ -7,7 +7,7 @@ from rich.console import Console
 from test_fit import QUICK, assert_same, data, network, run
 
 import lila
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.training.history import Seconds
 from lila.training.progress import ProgressName, displayed_progress
 

@@ -7,7 +7,7 @@ from torch import nn
 
 import lila
 from cases import Gamma, Residual
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.training.architecture import build, describe
 
 

@@ -7,7 +7,7 @@ import torch
 from test_fit import QUICK, data, network
 
 import lila
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.results.report.page import write_report
 from lila.results.report.sheet import sheet_of_folder
 from lila.training.baselines import Baselines, PlainNetworkWorth, Worth

@@ -28,8 +28,9 @@ from lila.curvature import CurvatureSum, Structure
 from lila.curvature.audit import Positions
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
-from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.laplace.evidence import Evidence
 from lila.laplace.log_likelihood import Fit, check_finite
+from lila.laplace.terms import Estimate, Terms
 
 _ENOUGH_PAIRS = 4.0  # pairs of successive batches, for a standard error
 _LATELY = 1_000  # examples over which the fit is averaged, so that it follows the training

@@ -7,7 +7,7 @@ import torch
 from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
-from lila.laplace.evidence import Estimate
+from lila.laplace.terms import Estimate
 from lila.model.likelihood import Categorical
 from lila.training.baselines import Baselines, constant_worth
 from lila.training.choices import FinalName, PassesName

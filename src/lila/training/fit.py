@@ -25,7 +25,8 @@ from lila.training.lock import locked
 from lila.training.loop import Callback, Watchers, train
 from lila.training.plain import has_plain_counterpart, with_plain_network
 from lila.training.progress import ProgressName
-from lila.training.run import Run, write_result
+from lila.training.result import write_result
+from lila.training.run import Run
 from lila.training.settings import ResolvedSettings, Settings
 from lila.training.setup import make_hyper_optimiser, new_state, settled_microbatch
 

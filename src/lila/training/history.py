@@ -7,7 +7,7 @@ from statistics import stdev
 from typing import Any
 
 from lila.errors import ArgumentError, NumericalError
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.training.schema import checked
 
 

@@ -19,8 +19,9 @@ from lila.augment.noise import Draw
 from lila.curvature import Structure
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
-from lila.laplace.evidence import Estimate, Evidence
+from lila.laplace.evidence import Evidence
 from lila.laplace.running import RunningEvidence
+from lila.laplace.terms import Estimate
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 
 _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less

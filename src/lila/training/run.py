@@ -1,8 +1,7 @@
 """What a training run leaves: the invariant network, what it learned, and how it got there."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from math import isfinite
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import TypeVar
@@ -10,13 +9,12 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from lila._util.choices import check_count
-from lila._util.versions import versions
 from lila.augment.base import Augmentation
 from lila.curvature import Structure
-from lila.errors import ArgumentError, CheckpointError, NumericalError
-from lila.laplace.evidence import Estimate, Evidence, Terms
+from lila.errors import ArgumentError, CheckpointError
+from lila.laplace.evidence import Evidence
 from lila.laplace.posterior import Posterior
+from lila.laplace.terms import Estimate, Terms
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
@@ -24,23 +22,18 @@ from lila.training.architecture import Description, build, build_like, count_out
 from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.checkpoint import (
     CHECKPOINT,
-    RESULT,
     RUN,
     Checkpoint,
     CheckpointWriter,
-    check_identity,
     read_checkpoint,
-    read_json,
-    write_json,
 )
 from lila.training.choices import AveragesName
-from lila.training.description import RunDescription, check_shape, read_description
+from lila.training.description import RunDescription, read_description
 from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.posterior_file import POSTERIOR, read_posterior, write_posterior
-from lila.training.schema import checked
-from lila.training.scores import check_confusion
+from lila.training.result import read_result, write_result
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 from lila.training.verdict import Verdict, judge
@@ -190,75 +183,6 @@ class Run:
         folder = Path(folder)
         with locked(folder):
             return write_posterior(folder, read_description(folder).run, self._curvature())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What a finished run reports, as its folder holds it.
-
-    Attributes:
-        evidence: the terms of the final estimate.
-        test: the scores on the test data, if there was any.
-        confusion: as in `Run`.
-        shape: of one input.
-        baselines: what simpler models of the same data are worth.
-        never_predicted: the classes that the network never predicts.
-        examples: the number of training examples.
-        versions: of the software that made it.
-    """
-
-    evidence: Terms
-    test: dict[str, float] | None = None
-    confusion: list[list[int]] | None = None
-    shape: tuple[int, ...]
-    baselines: Baselines
-    never_predicted: tuple[int, ...]
-    examples: int
-    versions: dict[str, str]
-
-    def __post_init__(self) -> None:
-        check_shape(self.shape)
-        check_count("examples", self.examples)
-        if self.confusion is not None:
-            check_confusion(self.confusion)
-        for name, value in (self.test or {}).items():
-            if not isfinite(value):
-                raise NumericalError(f"The test score {name} is not finite: {value}.")
-
-
-def write_result(folder: Path, run: Run, identity: str) -> None:
-    """Write what a run reports beside its checkpoint."""
-    e = run.evidence
-    terms = Terms(**e.terms(), standard_error=e.standard_error)
-    result = Result(
-        evidence=terms,
-        test=run.test,
-        confusion=run.confusion,
-        shape=run.shape,
-        examples=run.examples,
-        baselines=run.baselines,
-        never_predicted=run.never_predicted,
-        versions=versions(),
-    )
-    write_json(folder / RESULT, {"run": identity, **asdict(result)})
-
-
-def read_result(folder: Path, description: RunDescription) -> Result:
-    """Read what a finished run reports."""
-    path = folder / RESULT
-    if (folder / CHECKPOINT).exists() and not path.exists():
-        epochs = description.settings.epochs
-        epoch = read_checkpoint(folder, description.run, epochs=epochs).epoch
-        raise CheckpointError(
-            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
-            f"{folder}`, or lila.resume in Python."
-        )
-    values = read_json(path)
-    if isinstance(values, dict):
-        check_identity(values, description.run, str(path))
-        values = {name: value for name, value in values.items() if name != "run"}
-    result: Result = checked(Result, values, f"{path}: ")
-    return result
 
 
 def load(

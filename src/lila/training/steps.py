@@ -12,8 +12,9 @@ from lila._util.ranks import ALONE, Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import NumericalError
-from lila.laplace.evidence import Estimate, Evidence
+from lila.laplace.evidence import Evidence
 from lila.laplace.log_likelihood import log_likelihoods
+from lila.laplace.terms import Estimate
 from lila.training.choices import PrecisionSteps
 from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import lila
 from cases import Gamma
 from lila.data.toy import arcs
-from lila.laplace.evidence import Terms
+from lila.laplace.terms import Terms
 from lila.results.plots import plot_evidence, plot_flow, plot_plane, plot_ranges, plot_samples, plot_trajectories
 from lila.results.plots.plane import grid
 from lila.results.plots.style import new_figure, save

@@ -17,7 +17,8 @@ from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
-from lila.training.run import BAR, Run, read_result
+from lila.training.result import read_result
+from lila.training.run import BAR, Run
 from lila.training.settings import Settings
 from lila.training.tasks import open_run
 from lila.training.verdict import NO_DOUBT, Verdict

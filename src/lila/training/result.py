@@ -1,0 +1,88 @@
+"""What a finished run reports, as a file of its folder: evidence, scores, and what it is compared with."""
+
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lila._util.choices import check_count
+from lila._util.versions import versions
+from lila.errors import CheckpointError, NumericalError
+from lila.laplace.terms import Terms
+from lila.training.baselines import Baselines
+from lila.training.checkpoint import CHECKPOINT, RESULT, check_identity, read_checkpoint, read_json, write_json
+from lila.training.description import RunDescription, check_shape
+from lila.training.schema import checked
+from lila.training.scores import check_confusion
+
+if TYPE_CHECKING:
+    from lila.training.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a finished run reports, as its folder holds it.
+
+    Attributes:
+        evidence: the terms of the final estimate.
+        test: the scores on the test data, if there was any.
+        confusion: as in `Run`.
+        shape: of one input.
+        baselines: what simpler models of the same data are worth.
+        never_predicted: the classes that the network never predicts.
+        examples: the number of training examples.
+        versions: of the software that made it.
+    """
+
+    evidence: Terms
+    test: dict[str, float] | None = None
+    confusion: list[list[int]] | None = None
+    shape: tuple[int, ...]
+    baselines: Baselines
+    never_predicted: tuple[int, ...]
+    examples: int
+    versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+        check_count("examples", self.examples)
+        if self.confusion is not None:
+            check_confusion(self.confusion)
+        for name, value in (self.test or {}).items():
+            if not isfinite(value):
+                raise NumericalError(f"The test score {name} is not finite: {value}.")
+
+
+def write_result(folder: Path, run: "Run", identity: str) -> None:
+    """Write what a run reports beside its checkpoint."""
+    e = run.evidence
+    terms = Terms(**e.terms(), standard_error=e.standard_error)
+    result = Result(
+        evidence=terms,
+        test=run.test,
+        confusion=run.confusion,
+        shape=run.shape,
+        examples=run.examples,
+        baselines=run.baselines,
+        never_predicted=run.never_predicted,
+        versions=versions(),
+    )
+    write_json(folder / RESULT, {"run": identity, **asdict(result)})
+
+
+def read_result(folder: Path, description: RunDescription) -> Result:
+    """Read what a finished run reports."""
+    path = folder / RESULT
+    if (folder / CHECKPOINT).exists() and not path.exists():
+        epochs = description.settings.epochs
+        epoch = read_checkpoint(folder, description.run, epochs=epochs).epoch
+        raise CheckpointError(
+            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
+            f"{folder}`, or lila.resume in Python."
+        )
+    values = read_json(path)
+    if isinstance(values, dict):
+        check_identity(values, description.run, str(path))
+        values = {name: value for name, value in values.items() if name != "run"}
+    result: Result = checked(Result, values, f"{path}: ")
+    return result
