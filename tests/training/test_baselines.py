@@ -90,10 +90,10 @@ def test_an_interruption_of_the_comparison_leaves_a_finished_run_that_can_be_res
     whole, cut = compared(tmp_path / "whole"), tmp_path / "cut"
     original = steps.train_epoch
 
-    def interrupted(state: State, *arguments: Any) -> Any:
+    def interrupted(state: State, *arguments: Any, **options: Any) -> Any:
         if not state.model.augmentation.ranges and state.epoch == epoch - 1:
             raise KeyboardInterrupt
-        return original(state, *arguments)
+        return original(state, *arguments, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(loop, "train_epoch", interrupted)

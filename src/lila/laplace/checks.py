@@ -1,8 +1,10 @@
-"""Whether the parts that the Laplace approximation is made of are what they should be."""
+"""Checks of what the Laplace approximation is made of and given: model, likelihood, prior, and inputs."""
 
 from typing import Any
 
-from lila.errors import ArgumentError
+from torch import Tensor
+
+from lila.errors import ArgumentError, DataError
 from lila.model.checks import check_likelihood, described
 from lila.model.invariant import InvariantModel
 from lila.model.prior import GaussianPrior
@@ -19,3 +21,12 @@ def check_parts(model: Any, likelihood: Any, prior: Any) -> None:
     check_likelihood(likelihood)
     if not isinstance(prior, GaussianPrior):
         raise ArgumentError(f"The prior must be a lila.GaussianPrior(net), but is {described(prior)}.")
+
+
+def check_inputs(model: InvariantModel, x: Tensor) -> None:
+    """Raise DataError unless inputs have the type of the network's weights."""
+    dtype = next(model.net.parameters()).dtype
+    if x.dtype != dtype:
+        raise DataError(
+            f"The inputs have type {x.dtype} but the network's weights {dtype}. Convert the inputs: x.to({dtype})."
+        )

@@ -12,6 +12,7 @@ from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Batch
 from lila.errors import NumericalError
+from lila.laplace.checks import check_inputs
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 
@@ -85,6 +86,7 @@ def log_likelihoods(
         unbiased: whether to take off the bias that noise in the averaged outputs brings; for "function" only.
         differentiate_views: whether to keep a graph from the views to the parameters of the augmentation.
     """
+    check_inputs(model, batch.x)
     with torch.set_grad_enabled(differentiate_views and torch.is_grad_enabled()):
         views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
     each = model.average(views, len(views))  # (v, c)

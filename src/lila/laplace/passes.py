@@ -17,7 +17,7 @@ from lila.curvature import Columns, CurvatureSum, Layer, Roots, Speedups, Struct
 from lila.curvature.audit import Positions, audit
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS
 from lila.data.examples import Batch, Examples
-from lila.errors import DataError
+from lila.laplace.checks import check_inputs
 from lila.laplace.log_likelihood import Average, Fit, check_finite, log_likelihoods, of_outputs
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
@@ -189,12 +189,3 @@ def check_model(pass_: Pass, batch: Batch, microbatch: int) -> None:
     check_inputs(pass_.model, batch.x)
     noise = pass_.model.draw(pass_.draw, batch.index, batch.x.dtype)
     audit(pass_.model, pass_.layers, batch.x, noise, microbatch * pass_.model.samples)
-
-
-def check_inputs(model: InvariantModel, x: Tensor) -> None:
-    """Raise DataError unless inputs have the type of the network's weights."""
-    dtype = next(model.net.parameters()).dtype
-    if x.dtype != dtype:
-        raise DataError(
-            f"The inputs have type {x.dtype} but the network's weights {dtype}. Convert the inputs: x.to({dtype})."
-        )

@@ -17,8 +17,7 @@ from torch import Tensor
 from lila._util.choices import choose
 from lila.curvature import Samples, Structure, jacobian, record
 from lila.errors import ArgumentError
-from lila.laplace.checks import check_parts
-from lila.laplace.passes import check_inputs
+from lila.laplace.checks import check_inputs, check_parts
 from lila.model.checks import described
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood

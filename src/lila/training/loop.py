@@ -16,8 +16,8 @@ from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.errors import NumericalError
+from lila.laplace.checks import check_inputs
 from lila.laplace.evidence import Evidence
-from lila.laplace.passes import check_inputs
 from lila.laplace.terms import Terms
 from lila.training.announcement import announcement
 from lila.training.checkpoint import Checkpoint, CheckpointWriter

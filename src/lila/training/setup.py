@@ -10,8 +10,9 @@ from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
+from lila.laplace.checks import check_inputs
 from lila.laplace.evidence import Evidence
-from lila.laplace.passes import check_inputs, few_examples
+from lila.laplace.passes import few_examples
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior

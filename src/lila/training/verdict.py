@@ -62,8 +62,8 @@ def _no_better_than_constant(run: "Run") -> list[str]:
     constant = run.baselines.constant
     if constant is None or constant.test is None or run.test is None:
         return []
-    own, other = run.test["log_likelihood"], constant.test["log_likelihood"]
-    if own > other:
+    own, other = run.test.get("log_likelihood"), constant.test.get("log_likelihood")
+    if own is None or other is None or own > other:  # a run that was read may lack them
         return []
     return [
         f"On the test data the network has a log-likelihood of {own:.3g} per example{_accuracy(run.test)}, and the "
