@@ -11,10 +11,11 @@ With s_ij = eps (lambda_max mu_j + lambda_i mu_max), the log-determinant is then
 
     e(delta) = sum_ij log (lambda_i mu_j + s_ij + delta) / (max(lambda_i mu_j - s_ij, 0) + delta).
 
-Mostly it is wrong by less than a tenth of that. Where e exceeds 10 nats (`_TOLERATED`), as with weak priors or many
-examples, factors in float32 are decomposed in float64. That takes 1.7 times as long for a side of 100, and 3 to 5 times
-for 800 to 1,000. The rounding of the sums A and G themselves is left. It matters in directions in which a factor has
-next to no data, because examples are few or inputs smooth, and has the same bound e, though in practice it is smaller.
+Mostly it is wrong by less than a tenth of that. Where e exceeds 10 nats and 0.3 percent of log|I + H / delta|, as with
+weak priors, factors in float32 are decomposed in float64. That takes 1.7 times as long for a side of 100, and 3 to 5
+times for 800 to 1,000. The rounding of the sums A and G themselves is left. It matters in directions in which a factor
+has next to no data, because examples are few or inputs smooth, and has the same bound e, though in practice it is
+smaller.
 For weak priors, float64 throughout avoids it.
 
 Indices: r groups, i and j the eigenvalues of the two factors.
@@ -34,7 +35,7 @@ from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
 _AT_ONCE = 2**20  # products of eigenvalues in memory at a time
-_TOLERATED = 10.0  # nats by which rounding might change the log-determinant of a layer
+_TOLERATED, _RELATIVE = 10.0, 3e-3  # error of a layer's log-determinant: in nats, and as a share of log|I + H / delta|
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,11 @@ class KronBlock:
         """Return eigenvalues and eigenvectors that are precise enough for a prior precision."""
         (lam, _), (mu, _) = self.eigen
         enough = lam.dtype == torch.float64 or lam.device.type == "mps"  # which has no float64
-        if enough or float(rounding_error(lam, mu, delta.detach())) <= _TOLERATED:
+        if enough:
             return self.eigen
-        return self.precise_eigen
+        ratio = _LogDetRatio.apply(lam, mu, delta.detach())  # type: ignore[no-untyped-call]
+        error = rounding_error(lam, mu, delta.detach())
+        return self.eigen if float(error) <= max(_TOLERATED, _RELATIVE * float(ratio)) else self.precise_eigen
 
     @property
     def normalised(self) -> tuple[Tensor, Tensor]:
