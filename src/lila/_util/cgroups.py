@@ -44,7 +44,7 @@ def free_in_cgroup(root: Path = Path("/")) -> int | None:
 
 
 def _groups(root: Path) -> Iterator[tuple[_Version, PurePosixPath]]:
-    """The groups of this process that control memory, by their version."""
+    """Return the groups of this process that control memory, by their version."""
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
         number, controllers, group = [*line.split(":", 2), "", ""][:3]
         if number == "0" and not controllers:

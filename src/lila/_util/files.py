@@ -82,7 +82,7 @@ def remove_abandoned(folder: Path) -> None:
 
 @cache
 def _machine() -> str:
-    """A number for this machine or container: in others the numbers of processes mean something else."""
+    """Return a number for this machine or container: in others the numbers of processes mean something else."""
     namespace = Path("/proc/self/ns/pid")
     inside = os.readlink(namespace) if namespace.is_symlink() else ""
     return hashlib.sha256(f"{socket.gethostname()} {inside}".encode()).hexdigest()[:8]

@@ -75,7 +75,7 @@ def _run(given: list[str]) -> int:
 
 
 def make_parser(command: str | None, whole: bool = False) -> argparse.ArgumentParser:
-    """The parser of all commands, with the options of one of them, or of the whole."""
+    """Return the parser of all commands, with the options of one of them, or of the whole."""
     parser = argparse.ArgumentParser(
         prog="lila",
         description="Learn which transformations of the input leave the output unchanged, and how far.",

@@ -233,7 +233,7 @@ def is_same_run(folder: Path, task: TaskDescription, settings: Settings) -> bool
 
 
 def source(text: str) -> str:
-    """A name as it is, a path made absolute, so that a run finds its data from any folder."""
+    """Return a name as it is, a path made absolute, so that a run finds its data from any folder."""
     return text if text in known_names() or not Path(text).exists() else str(Path(text).resolve())
 
 

@@ -69,7 +69,7 @@ class Kron(Structure):
 
     @classmethod
     def contributions(cls, tape: Tape, columns: Columns) -> Iterator[Contribution]:
-        """A = sum_n sum_t a a', M = N T and G = sum_n sum_t sum_k g_k g_k'."""
+        """Return the summands of A = sum_n sum_t a a', M = N T and G = sum_n sum_t sum_k g_k g_k'."""
         yield from cls._of_inputs(tape)
         yield from cls._of_head(tape, columns)
         body, inputs = _body(tape), tape.inputs()
@@ -79,7 +79,7 @@ class Kron(Structure):
 
     @classmethod
     def _of_inputs(cls, tape: Tape) -> Iterator[Contribution]:
-        """A = sum_n sum_t a a' and M = N T of each layer."""
+        """Return the summands of A = sum_n sum_t a a' and M = N T of each layer."""
         for position, a in enumerate(tape.inputs()):
             yield Contribution(_PER_LAYER * position + _M, Value(_count_positions(tape, position)))
             for moment in cls._input_moments(tape, position, a):

@@ -112,7 +112,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 
 def _orientation(image: Image.Image) -> int:
-    """The EXIF orientation of a photograph; 1 is upright. Other formats would have to be decoded to know."""
+    """Return the EXIF orientation of a photograph; 1 is upright. Other formats would have to be decoded to know."""
     return int(image.getexif().get(ExifTags.Base.Orientation, 1)) if image.format in ("JPEG", "MPO") else 1
 
 

@@ -34,7 +34,7 @@ def read(source: str, data_dir: Path | None = None, reading: Reading | None = No
 
 
 def _find(source: str, data_dir: Path | None) -> Path:
-    """The path of a data set."""
+    """Return the path of a data set."""
     if source in KNOWN:
         found = find(KNOWN[source], data_dir)
         if found is None:

@@ -183,7 +183,7 @@ Source = Callable[[Path], Path]
 
 
 def _sources(known: KnownSet, target: Path) -> Iterator[tuple[str, Source | Path]]:
-    """The sources in order, each with its description: a folder, or a function that gets the files."""
+    """Return the sources in order, each with its description: a folder, or a function that gets the files."""
     yield f"the data directory {target}", target
     system = [] if known.system is None else [known.system[0]]
     mirrors = [partial(_download, known, mirror) for mirror in known.mirrors]

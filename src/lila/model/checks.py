@@ -56,7 +56,7 @@ def check_likelihood(likelihood: Any) -> None:
 
 
 def described(value: Any) -> str:
-    """What a value is, for a message."""
+    """Return what a value is, for a message."""
     if isinstance(value, type):
         return f"the class {value.__name__} itself; make an instance of it, {value.__name__}()"
     return "None" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"

@@ -45,7 +45,7 @@ class FixupResNet(nn.Module):
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """Return the arguments that make it again."""
         return dict(self._arguments)
 
 
@@ -94,7 +94,7 @@ class WideFixupResNet(nn.Module):
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """Return the arguments that make it again."""
         return dict(self._arguments)
 
 

@@ -62,7 +62,7 @@ class ViT(nn.Module):
         return result
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments that make it again."""
+        """Return the arguments that make it again."""
         return dict(self._arguments)
 
 
@@ -84,7 +84,7 @@ class _Block(nn.Module):
 
 
 def _positions(rows: int, columns: int, width: int) -> Tensor:
-    """Sines and cosines of each token's row and column at width / 4 frequencies: shape (rows columns, width)."""
+    """Return sines and cosines of each token's row and column at width / 4 frequencies: shape (rows columns, width)."""
     frequencies = 10000.0 ** -torch.linspace(0, 1, width // 4)
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     angles = [place.flatten()[:, None] * frequencies for place in (y, x)]

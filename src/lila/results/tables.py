@@ -25,7 +25,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def text(self) -> str:
-        """Columns of equal width."""
+        """Return the table as text, with columns of equal width."""
         widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
         lines = [
             "  ".join(entry.ljust(width) for entry, width in zip(row, widths, strict=True)).rstrip()
@@ -34,13 +34,13 @@ class Table:
         return "\n".join([self.title, *lines])
 
     def markdown(self) -> str:
-        """A Markdown table under its title."""
+        """Return a Markdown table under its title."""
         rows = [" | ".join(row) for row in (self.columns, ["---"] * len(self.columns), *self.rows)]
         return "\n".join([self.title, "", *(f"| {row} |" for row in rows)])
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """The mean, and its standard error if there are several values."""
+    """Return the mean, and its standard error if there are several values."""
     if not values:
         return "–"
     error = f" ±{standard_error(values):.{digits}f}" if len(values) > 1 else ""
@@ -48,23 +48,23 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 
 def gain(ours: Sequence[float], theirs: Sequence[float], digits: int) -> str:
-    """How much more ours are than theirs, seed by seed: the mean of the differences, and its standard error."""
+    """Return by how much ours exceed theirs, seed by seed: the mean difference and its standard error."""
     sign = "+" if mean(ours) >= mean(theirs) else ""
     return sign + spread([one - other for one, other in zip(ours, theirs, strict=True)], digits)
 
 
 def listed(values: Mapping[str, float], digits: int = 2) -> str:
-    """Values with their labels, in a line."""
+    """Return values with their labels as one line."""
     return ", ".join(f"{label} {value:.{digits}f}" for label, value in values.items())
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean; 0 for a single value, of which nothing is known."""
+    """Return the standard error of the mean; 0 for a single value, of which nothing is known."""
     return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with the union of their columns."""
+    """Return rows as CSV, with the union of their columns."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")

@@ -202,7 +202,7 @@ def check_plain(value: Any, place: str, most: int = _MOST_WHOLE) -> None:
 
 
 def _checked_arguments(cls: type[nn.Module], arguments: Any, place: str) -> dict[str, Any]:
-    """The arguments of a class as it takes them, if they are plain and it has arguments of these names."""
+    """Return the arguments of a class as it takes them, if they are plain and it has arguments of these names."""
     if not isinstance(arguments, dict):
         raise CheckpointError(f"{place}.arguments must be a JSON object.")
     names = [name for name in inspect.signature(cls).parameters if name not in _NOT_ARGUMENTS]
@@ -241,7 +241,7 @@ def _container(cls: type[nn.Module], children: dict[str, nn.Module], place: str)
 
 
 def _arguments(module: nn.Module) -> dict[str, Any]:
-    """The arguments that would make a layer of torch.nn again, read off its attributes."""
+    """Return the arguments that would make a layer of torch.nn again, read off its attributes."""
     arguments = {}
     for name, parameter in inspect.signature(type(module)).parameters.items():
         if name in _NOT_ARGUMENTS or not hasattr(module, name):

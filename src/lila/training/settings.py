@@ -223,7 +223,7 @@ class Settings:
         return self.probes or enough, self.gradient_probes or 1
 
     def examples_per_estimate(self, examples: int) -> int | None:
-        """Examples that an estimate of the evidence uses, of a number of training examples; None for all."""
+        """Return how many of the training examples an estimate of the evidence uses; None for all."""
         return ceil(examples / _SAMPLED) if self.passes == PassesName.SAMPLED else None
 
     @classmethod

@@ -51,7 +51,7 @@ class State:
     def fresh(
         cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: ResolvedSettings
     ) -> "State":
-        """The state before the first epoch."""
+        """Return the state before the first epoch."""
         weights = [p for p in model.net.parameters() if p.requires_grad]
         optimisers: dict[str, torch.optim.Optimizer] = {
             "weights": torch.optim.Adam(weights, lr=settings.lr)
@@ -101,7 +101,7 @@ class State:
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors of the state by name, not copied."""
+        """Return all tensors of the state by name, not copied."""
         named = {name: tensor.detach() for name, tensor in self._of_modules()}
         for name, optimiser in self.optimisers.items():
             named |= optimiser_tensors(name, optimiser)
@@ -141,7 +141,7 @@ class State:
             raise CheckpointError(f"{path}: {error}") from error
 
     def _of_modules(self) -> Iterator[tuple[str, Tensor]]:
-        """Parameters and buffers of all modules."""
+        """Return parameters and buffers of all modules."""
         modules: dict[str, nn.Module] = {
             "net": self.model.net,
             "augmentation": self.model.augmentation,

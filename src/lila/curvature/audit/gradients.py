@@ -52,12 +52,12 @@ def _explains_the_sum(run: "_Run", layer: Layer, name: str, pairs: list[tuple[Te
 
 
 def _arranged(layer: Layer, gradient: Tensor, count: int) -> Tensor:
-    """A gradient in the output of a layer as g, shape (v, t, r, o)."""
+    """Return a gradient in the output of a layer as g, shape (v, t, r, o)."""
     return layer.rule.outputs(layer.module, gradient).unflatten(0, (count, -1)).flatten(1, 2)
 
 
 def _summed(pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """The sum of g a' over inputs, positions and uses, shape (r, o, d)."""
+    """Return the sum of g a' over inputs, positions and uses, shape (r, o, d)."""
     return torch.stack([torch.einsum("btro,btrd->rod", g, a) for a, g in pairs]).sum(0)
 
 
@@ -117,13 +117,13 @@ class _Run:
         return hook
 
     def weight_gradients(self, columns: Tensor) -> dict[str, Tensor]:
-        """The gradient of <columns, outputs> in each weight, by name."""
+        """Return the gradient of <columns, outputs> in each weight, by name."""
         weights = list(self.weights.values())
         found = torch.autograd.grad(self.outputs, weights, columns, retain_graph=True, materialize_grads=True)
         return dict(zip(self.weights, found, strict=True))
 
     def output_gradients(self, columns: Tensor) -> list[list[Tensor | None]]:
-        """The gradient of <columns, outputs> in the output of each use of each layer; None if there is none."""
+        """Return the gradient of <columns, outputs> in the output of each use of each layer; None if there is none."""
         edges = [edge for uses in self.uses for _, edge in uses]
         found = iter(
             torch.autograd.grad(self.outputs, edges, columns, retain_graph=True, allow_unused=True) if edges else ()

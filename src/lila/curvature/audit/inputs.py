@@ -15,7 +15,7 @@ _LEAST, _MOST = 4, 8  # inputs of an audit; as many as a pass gives to the netwo
 
 
 def audit_inputs(model: InvariantModel, x: Tensor, noise: Tensor, at_once: int) -> Tensor:
-    """Inputs for an audit, shape (v, *shape), without a graph.
+    """Return inputs for an audit, shape (v, *shape), without a graph.
 
     Args:
         model: the invariant network, whose augmentation makes the views.
@@ -39,7 +39,7 @@ def audit_inputs(model: InvariantModel, x: Tensor, noise: Tensor, at_once: int) 
 
 
 def _crossed(pool: Tensor, count: int) -> list[Tensor]:
-    """Inputs of which each element is that of a randomly chosen view."""
+    """Return inputs of which each element is that of a randomly chosen view."""
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(len(pool), (count, *pool.shape[1:]), generator=generator).to(pool.device)
     return list(pool.gather(0, chosen))
@@ -57,7 +57,7 @@ def _varied(pool: Tensor) -> Tensor:
 
 
 def _checked_views(model: InvariantModel, x: Tensor, noise: Tensor) -> Tensor:
-    """The views of each example, shape (b, s, *shape)."""
+    """Return the views of each example, shape (b, s, *shape)."""
     with torch.no_grad():
         views = model.views(x, noise)
         alone = torch.cat([model.views(one[None], of_one[None]) for one, of_one in zip(x, noise, strict=True)])

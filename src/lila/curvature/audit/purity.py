@@ -82,7 +82,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _foreign_states(net: nn.Module) -> dict[str, Any]:
-    """The states of the generators that are not PyTorch's, global ones and those that modules keep, by name."""
+    """Return the states of the generators that are not PyTorch's, global ones and those that modules keep, by name."""
     states: dict[str, Any] = {"by Python's random module": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -164,7 +164,7 @@ def _floats(x: Any) -> bool:
 
 
 def _generators(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Generator]:
-    """The generators that an operation may draw from: the one it is given, or the global ones."""
+    """Return the generators that an operation may draw from: the one it is given, or the global ones."""
     given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Generator)]
     if given:
         return given

@@ -35,7 +35,7 @@ class Subject:
 
     @classmethod
     def of(cls, net: nn.Module, layers: Iterable[Layer], views: Tensor) -> "Subject":
-        """The network in its own type: a copy, or itself if it cannot be copied."""
+        """Return the network in its own type: a copy, or itself if it cannot be copied."""
         try:
             copy, is_copy = deepcopy(net), True
         except _CANNOT:
@@ -45,7 +45,7 @@ class Subject:
 
     @classmethod
     def precise(cls, net: nn.Module, layers: Iterable[Layer], views: Tensor) -> "Subject":
-        """A copy in float64; in the network's own type if it cannot be copied, or is not made for float64."""
+        """Return a copy in float64; in the network's own type if it cannot be copied, or is not made for float64."""
         layers = tuple(layers)
         subject = cls.of(net, layers, views)
         if not subject.is_copy or views.dtype == torch.float64 or views.device.type == "mps":
@@ -61,7 +61,7 @@ class Subject:
         return replace(fresh, net=fresh.net.double(), views=wide.views) if is_wide else fresh
 
     def disturbed(self) -> "Subject | None":
-        """The same network with other weights, none of them zero; None if the network is no copy."""
+        """Return the same network with other weights, none of them zero; None if the network is no copy."""
         if not self.is_copy:
             return None
         generator = torch.Generator().manual_seed(0)
@@ -74,7 +74,7 @@ class Subject:
         return self
 
     def run(self, views: Tensor) -> Tensor:
-        """The outputs for some inputs, shape (v, c), in the memory layout that the passes use."""
+        """Return the outputs for some inputs, shape (v, c), in the memory layout that the passes use."""
         return InvariantModel(self.net, Compose(), samples=1).average(views.clone(), len(views))
 
     def is_finite(self) -> bool:
@@ -90,7 +90,7 @@ class Subject:
         return torch.finfo(self.views.dtype).eps
 
     def tolerance(self) -> float:
-        """How far two ways to compute the same may be apart, as a share of its size."""
+        """Return how far two ways to compute the same may be apart, as a share of its size."""
         return float(self.unit**0.4)
 
 

@@ -64,7 +64,7 @@ def _differ(one: Tensor, other: Tensor, subject: Subject) -> bool:
 
 
 def _counted(subject: Subject, views: Tensor) -> tuple[Tensor, list[int]]:
-    """The outputs for some inputs, and the number of positions at which each layer acted."""
+    """Return the outputs for some inputs, and the number of positions at which each layer acted."""
     counts = [0] * len(subject.layers)
 
     def begin(*_: Any) -> None:  # again, if the network is run anew in another memory layout
@@ -93,7 +93,7 @@ def _check_positions(layers: tuple[Layer, ...], positions: list[list[int]]) -> N
 
 
 def _explained(subject: Subject, original: nn.Module, group: Tensor, outputs: Tensor, alone: Tensor) -> ModelError:
-    """The error for outputs that differ: either the network remembers inputs, or it mixes those of a batch."""
+    """Return the error for outputs that differ: either the network remembers inputs, or it mixes those of a batch."""
     gaps = (outputs - alone[group]).abs().amax(1)
     row = int(gaps.argmax())
     index = int(group[row])

@@ -78,7 +78,7 @@ def members(archive: Path) -> Iterator[Members]:
 
 
 def _find_archive(path: Path) -> Path | None:
-    """The archive at a path: the file itself, or the only file of a folder."""
+    """Return the archive at a path: the file itself, or the only file of a folder."""
     if path.is_dir():
         inside = [child for child in path.iterdir() if not child.name.startswith(".")]
         path = inside[0] if len(inside) == 1 else path
@@ -86,7 +86,7 @@ def _find_archive(path: Path) -> Path | None:
 
 
 def _unpacked_once(archive: Path) -> Path:
-    """The folder in the cache with the content of an archive, which is unpacked if it is not there yet."""
+    """Return the folder in the cache with the content of an archive, which is unpacked if it is not there yet."""
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     target = platformdirs.user_cache_path("lila") / "unpacked" / digest[:32]

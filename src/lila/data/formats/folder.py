@@ -53,7 +53,7 @@ def read_folder(folder: Path, reading: Reading) -> ImageData:
 
 
 def _common_form(paths: list[Path], size: tuple[int, int] | None) -> tuple[int, tuple[int, int]]:
-    """The channels and the size that all images have, or are brought to."""
+    """Return the channels and the size that all images have, or are brought to."""
     channels, sizes = look_at_images(paths)
     if size is None and len(sizes) > 1:
         (one, first), (other, second) = list(sizes.items())[:2]
@@ -65,7 +65,7 @@ def _common_form(paths: list[Path], size: tuple[int, int] | None) -> tuple[int, 
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
-    """The image files of each class, both sorted by name."""
+    """Return the image files of each class, both sorted by name."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     found = {of_class.name: image_paths(of_class) for of_class in classes}
     empty = [name for name, paths in found.items() if not paths]

@@ -27,14 +27,14 @@ _BLACK = "#000000"
 
 
 def drawing(draw: "Callable[[Axes], None]", width: float, height: float, text: str) -> str:
-    """One axes as an SVG."""
+    """Return one axes as an SVG."""
     figure = new_figure(width, height)
     draw(figure.subplots())
     return svg(figure, text)
 
 
 def svg(figure: "Figure", text: str) -> str:
-    """A figure as an SVG element, with what it shows as a text for those who cannot see it."""
+    """Return a figure as an SVG element, with what it shows as a text for those who cannot see it."""
     written = io.BytesIO()
     save(figure, written, "svg", transparent=True)
     element = written.getvalue().decode()
@@ -60,7 +60,7 @@ def draws(sheet: Sheet) -> str:
 
 
 def before_and_after(sheet: Sheet) -> str:
-    """Each image, then some draws of the learned distribution."""
+    """Return a picture of each image beside some draws of the learned distribution."""
     assert sheet.images is not None
     index = torch.arange(len(sheet.images))
     noise = Draw(1).uniform(index, (_DRAWS + 1, sheet.augmentation.noise_dim), torch.float32)
@@ -70,7 +70,7 @@ def before_and_after(sheet: Sheet) -> str:
 
 @torch.no_grad()
 def _tiles(sheet: Sheet, noise: Tensor, gap: int = 0) -> str:
-    """Images (rows) under transformations (columns) as a data URL."""
+    """Return images (rows) under transformations (columns) as a data URL."""
     assert sheet.images is not None
     augmentation = deepcopy(sheet.augmentation).to("cpu", torch.float32)
     views = augmentation(sheet.images.float(), noise)  # (n, s, c, h, w)
