@@ -5,7 +5,7 @@ or log-scale along the i-th generator.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import exp, inf, isfinite, log
 from typing import cast
 
@@ -63,6 +63,7 @@ class Generator:
     matrix: Sequence[Sequence[float]] | Tensor
     limit: float = inf
     unit: Unit = plain_unit
+    _: KW_ONLY
     plausible: float = inf
 
 

@@ -22,7 +22,7 @@ Indices: r groups, i and j the eigenvalues of the two factors.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +54,7 @@ class KronBlock:
     A: Tensor
     G: Tensor
     positions: Tensor
+    _: KW_ONLY
     known: tuple[Eigen, Eigen] | None = None
 
     @cached_property

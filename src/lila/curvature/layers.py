@@ -1,7 +1,7 @@
 """The layers of a network whose weights the curvature is over, and where each weight sits in its block."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 
 import torch
@@ -33,6 +33,7 @@ class Layer:
     module: nn.Module
     rule: Rule
     weight: str | None
+    _: KW_ONLY
     bias: str | None
 
     @classmethod
@@ -45,7 +46,7 @@ class Layer:
                 return None
             return f"{name}.{own}" if name else own
 
-        return cls(name, module, rule, trainable(rule.weight), trainable(rule.bias))
+        return cls(name, module, rule, trainable(rule.weight), bias=trainable(rule.bias))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

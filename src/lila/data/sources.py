@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class KnownSet:
     about: str
     files: Mapping[str, str]
     mirrors: tuple[str, ...] = ()
+    _: KW_ONLY
     system: tuple[Path, str] | None = None
     npm: tuple[str, str] | None = None
 

@@ -1,6 +1,6 @@
 """A data set made ready for training: read, reduced to a subset, transformed, and scaled."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -80,6 +80,7 @@ class Recipe:
     transform: str = "original"
     subset: int | None = None
     size: tuple[int, int] | None = None
+    _: KW_ONLY
     test_share: float = 0.2
     scaling: str = "auto"
     seed: int = 0
@@ -110,6 +111,7 @@ class Task:
     train: Data
     test: Data | None
     shape: tuple[int, int, int]
+    _: KW_ONLY
     classes: tuple[str, ...]
     scaling: Scaling
     examples: tuple[int, int]
@@ -143,10 +145,10 @@ def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, work
             )
         chosen = Draw(recipe.seed).subset(len(chosen), recipe.subset)
     scaling = _scaling(recipe, data.train, chosen)
-    train = PreparedImages(data.train.take(chosen), chosen, recipe, 0, scaling)
+    train = PreparedImages(data.train.take(chosen), chosen, recipe, part=0, scaling=scaling)
     test = None
     if data.tested:
-        test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, 1, scaling)
+        test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, part=1, scaling=scaling)
     counts = len(train), 0 if test is None else len(test)
     if in_memory is None:
         in_memory = 4 * sum(counts) * _pixels(data.train) < _SHARE * available_bytes(torch.device("cpu"))
@@ -155,7 +157,7 @@ def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, work
         return part.tensors() if in_memory else DataLoader(part, batch_size=1, num_workers=workers)
 
     tested = None if test is None else ready(test)
-    return Task(recipe, ready(train), tested, data.train.shape, data.classes, scaling, counts)
+    return Task(recipe, ready(train), tested, data.train.shape, classes=data.classes, scaling=scaling, examples=counts)
 
 
 class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
@@ -169,7 +171,7 @@ class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
         scaling: the scaling of the pixels.
     """
 
-    def __init__(self, images: ImageSet, index: Tensor, recipe: Recipe, part: int, scaling: Scaling) -> None:
+    def __init__(self, images: ImageSet, index: Tensor, recipe: Recipe, *, part: int, scaling: Scaling) -> None:
         self.images, self.index, self.recipe, self.part, self.scaling = images, index, recipe, part, scaling
 
     def __len__(self) -> int:

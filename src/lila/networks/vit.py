@@ -31,6 +31,7 @@ class ViT(nn.Module):
         self,
         shape: tuple[int, int, int],
         outputs: int,
+        *,
         patch: int = 4,
         width: int = 64,
         depth: int = 4,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def fit(
             write_result(folder, run, description.run)
         if not baseline:
             return run
-        plain = PlainTraining(first_net, data, first_likelihood, test, way, task)
+        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=task)
         return _compared(run, plain, folder, description)
 
 
@@ -160,7 +160,7 @@ def resume(
             write_result(folder, run, description.run)
         if not description.baseline:
             return run
-        plain = PlainTraining(first_net, data, first_likelihood, test, way, description.task)
+        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=description.task)
         return _compared(run, plain, folder, description)
 
 
@@ -181,6 +181,7 @@ class PlainTraining:
     data: Data
     likelihood: Likelihood | None
     test: Data | None
+    _: KW_ONLY
     progress: ProgressName
     task: TaskDescription | None
 

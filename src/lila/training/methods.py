@@ -1,6 +1,6 @@
 """The methods, and by which quantity each learns eta and the prior. All share one loop, so comparisons are fair."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, StrEnum
 
 from lila.laplace.log_likelihood import Average
@@ -47,6 +47,7 @@ class Procedure:
     prior: LearnedBy
     invariant: bool = True
     average: Average = Average.FUNCTION
+    _: KW_ONLY
     rewards_eta: bool = False
     layers: str = "all"
     decays_weights: bool = False

@@ -168,7 +168,7 @@ class Run:
                 raise ArgumentError(f"{folder} already holds a run; choose another folder.")
             description = RunDescription.of(self.settings, self.model, self.likelihood)
             description.write(folder)
-            tensors = State(self.model, self.likelihood, self.prior, {}, self.model).tensors()
+            tensors = State(self.model, self.likelihood, self.prior, {}, weights_model=self.model).tensors()
             CheckpointWriter(folder, description.run).write(Checkpoint(tensors, len(self.history), self.history))
             write_result(folder, self, description.run)
             if posterior:
@@ -220,7 +220,7 @@ def load(
     if not dtype.is_floating_point:
         raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
     model = InvariantModel(net, augmentation, parts.samples, settings.noise).to(dtype)
-    state = State(model, likelihood.to(dtype), GaussianPrior(net, settings.prior), {}, model)
+    state = State(model, likelihood.to(dtype), GaussianPrior(net, settings.prior), {}, weights_model=model)
     state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)
     return Run(
         settings=settings,

@@ -5,7 +5,7 @@ whole state: putting them back gives, bit for bit, what an uninterrupted run giv
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class State:
     likelihood: Likelihood
     prior: GaussianPrior
     optimisers: dict[str, torch.optim.Optimizer]
+    _: KW_ONLY
     weights_model: InvariantModel
     hyper: HyperOptimiser | None = None
     epoch: int = 0
@@ -63,7 +64,7 @@ class State:
             trainable = [p for p in parameters if p.requires_grad]
             if trainable:
                 optimisers[name] = torch.optim.Adam(trainable, lr=settings.eta_lr)
-        return cls(model, likelihood, prior, optimisers, model.with_samples(settings.weight_samples))
+        return cls(model, likelihood, prior, optimisers, weights_model=model.with_samples(settings.weight_samples))
 
     def set_learning_rates(self, settings: ResolvedSettings, progress: float) -> None:
         """The learning rates at a share of the run: cosine decay for the weights and eta, constant for the rest."""

@@ -14,7 +14,7 @@ both (the tests compare the warped images). The differences are:
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import atan, degrees, exp, sinh
 
 from lila.augment.base import InputFormat
@@ -40,6 +40,7 @@ class AffineParameters:
     translate: tuple[float, float]
     scale_x: tuple[float, float]
     scale_y: tuple[float, float]
+    _: KW_ONLY
     shear: float
     padding: Padding
     mean: tuple[float, ...]

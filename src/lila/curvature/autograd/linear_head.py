@@ -5,7 +5,7 @@ inputs h_s of the head. So columns are pulled back through W once per example ra
 own gradients g are the columns themselves, whose second moment needs no pull at all.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch.nn.functional as F
@@ -31,6 +31,7 @@ class LastUse:
     layer: Layer
     x: Tensor
     a: Tensor
+    _: KW_ONLY
     output: Tensor
 
     def is_head(self, returned: Any) -> bool:

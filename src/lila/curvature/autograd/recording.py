@@ -149,7 +149,7 @@ class _Recorder:
             edge = get_gradient_edge(output)
             self.edges[position].append(edge)
             self.shared.note(x, output, edge)
-            self.last = LastUse(position, layer, x, a, output)
+            self.last = LastUse(position, layer, x, a, output=output)
             # Autograd rewrites the history of a view that is changed in place, and the edge with it. So hand on a copy.
             return output.clone() if output._is_view() else None
 

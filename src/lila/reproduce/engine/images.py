@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -44,6 +44,7 @@ class Training:
     model: str
     settings: Settings
     subset: int | None = None
+    _: KW_ONLY
     version: str = "original"
     parameterisation: str = "identity"
 
