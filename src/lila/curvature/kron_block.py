@@ -11,12 +11,11 @@ With s_ij = eps (lambda_max mu_j + lambda_i mu_max), the log-determinant is then
 
     e(delta) = sum_ij log (lambda_i mu_j + s_ij + delta) / (max(lambda_i mu_j - s_ij, 0) + delta).
 
-Mostly it is wrong by less than a tenth of that. Where e exceeds 10 nats and 0.3 percent of log|I + H / delta|, as with
-weak priors, factors in float32 are decomposed in float64. That takes 1.7 times as long for a side of 100, and 3 to 5
-times for 800 to 1,000. The rounding of the sums A and G themselves is left. It matters in directions in which a factor
-has next to no data, because examples are few or inputs smooth, and has the same bound e, though in practice it is
-smaller.
-For weak priors, float64 throughout avoids it.
+It is wrong by far less: by at most 3 percent of e for each layer of an MLP and of a CNN at precisions from 1e-6 to 10.
+Where e exceeds 30 nats and 1 percent of log|I + H / delta|, as with weak priors, factors in float32 are decomposed in
+float64. That takes 1.7 times as long for a side of 100, and 3 to 5 times for 800 to 1,000. The rounding of the sums A
+and G themselves is left. It matters in directions in which a factor has next to no data, because examples are few or
+inputs smooth, and has the same bound e, though in practice it is smaller. For weak priors, compute in float64.
 
 Indices: r groups, i and j the eigenvalues of the two factors.
 """
@@ -35,7 +34,7 @@ from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
 _AT_ONCE = 2**20  # products of eigenvalues in memory at a time
-_TOLERATED, _RELATIVE = 10.0, 3e-3  # error of a layer's log-determinant: in nats, and as a share of log|I + H / delta|
+_TOLERATED, _RELATIVE = 30.0, 1e-2  # bound of a layer's error: in nats, and as a share of log|I + H / delta|
 
 
 @dataclass(frozen=True)
