@@ -1,11 +1,13 @@
 """Results of jobs that nobody ran, in which what lila should learn is learned, to see what experiments make of them."""
 
 import base64
+from dataclasses import asdict
 from math import pi
 from typing import Any
 
 from lila.data.transformed import true_ranges
 from lila.reproduce.engine.jobs import Job, Result
+from lila.training.settings import Settings
 
 METHODS = {"lila": 0.9, "augerino": 0.8, "maximum-likelihood": 0.7, "non-invariant": 0.6, "fixed-loss": 0.5}
 """How good a method is made out to be, from 0 to 1."""
@@ -17,7 +19,7 @@ def made_up(job: Job, good: dict[str, float] = METHODS) -> Result:
 
 
 def _images(arguments: Any, good: dict[str, float]) -> Result:
-    recipe, settings = arguments["recipe"], arguments["settings"]
+    recipe, settings = arguments["recipe"], asdict(Settings.from_dict(dict(arguments["settings"])))
     shape = [3, 32, 32] if recipe["source"] == "cifar10" else [1, 28, 28]
     method = settings["method"]
     value = good[method]

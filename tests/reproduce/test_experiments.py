@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import lila
 from lila.data.task import Recipe
 from lila.networks.registry import MODELS
-from lila.reproduce.engine.experiment import Experiment, Scale, Summary
+from lila.reproduce.engine.experiment import Experiment, Scale, Summary, chosen_jobs
 from lila.reproduce.engine.output import Outcome, outcome_data, page, text, write
 from lila.reproduce.paper import PAPER_EXPERIMENTS
 from lila.training.settings import Settings
@@ -29,7 +30,11 @@ def summary(experiment: Experiment, scale: Scale = Scale.SMALL, good: dict[str, 
 @every
 @pytest.mark.parametrize("scale", list(Scale))
 def test_jobs_are_for_networks_and_settings_that_there_are(experiment: Experiment, scale: Scale) -> None:
-    jobs = experiment.jobs(scale, SEEDS)
+    if scale not in experiment.scales:
+        with pytest.raises(lila.ArgumentError, match=f"no scale '{scale}'; choose from small, paper"):
+            chosen_jobs(experiment, scale, SEEDS)
+        return
+    jobs = chosen_jobs(experiment, scale, SEEDS)
     assert {cell[-1] for cell in jobs} == {0, 1}
     assert len({job.key for job in jobs.values()}) == len(jobs)
     for job in jobs.values():
@@ -53,6 +58,15 @@ def test_experiments_share_what_they_have_in_common() -> None:
     assert jobs["trajectories"] == jobs["barplots"]
     for name in ("approximations", "augerino-strength", "augerino-parameterisation", "maximum-likelihood"):
         assert jobs[name] & jobs["accuracy"], name
+
+
+def test_jobs_of_one_network_are_those_of_the_whole_experiment() -> None:
+    experiment = PAPER_EXPERIMENTS["accuracy"]
+    chosen = chosen_jobs(experiment, Scale.FULL, 1, ("fashion-mnist", "cnn"))
+    assert chosen.items() <= experiment.jobs(Scale.FULL, 1).items()
+    assert len(chosen) == 15  # three methods on five versions
+    with pytest.raises(lila.ArgumentError, match="no jobs of mnist:vit; its jobs begin with mnist:mlp, fashion-mnist"):
+        chosen_jobs(experiment, Scale.FULL, 1, ("mnist", "vit"))
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])

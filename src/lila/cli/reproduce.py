@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   lila reproduce                                    # list the experiments
   lila reproduce toy
   lila reproduce accuracy --seeds 3 --jobs 2
+  lila reproduce accuracy --scale full --network mnist:mlp --out results/mnist-mlp
   lila reproduce accuracy --scale paper --shard 1/8 --out /shared/results"""
 
 
@@ -30,7 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila reproduce`."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="names of experiments, or all")
     parser.add_argument(
-        "--scale", choices=["small", "paper"], default="small", help="[small: at most 40 minutes with --jobs 2]"
+        "--scale",
+        choices=["small", "full", "paper"],
+        default="small",
+        help="small (at most 40 minutes with --jobs 2), full (all images; a night), or paper (for a GPU) [small]",
+    )
+    parser.add_argument(
+        "--network", type=read_network, metavar="DATA:MODEL", help="only this data set and network, as mnist:mlp"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1, for means and standard errors")
     parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs to do side by side [1]")
@@ -54,6 +61,14 @@ def read_shard(text: str) -> "Shard":
     if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 2/8 for the second of eight")
     return Shard(int(number), int(count))
+
+
+def read_network(text: str) -> tuple[str, str]:
+    """Return the names of the data set and the network in a text such as "mnist:mlp"."""
+    data, colon, model = text.partition(":")
+    if not (data and colon and model):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a data set and a network; write mnist:mlp")
+    return data, model
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -121,7 +136,7 @@ def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "
     """Do the jobs of one experiment and write its files; None if jobs of other shards are still missing."""
     from lila._util.versions import versions
     from lila.cli.processes import device
-    from lila.reproduce.engine.experiment import Scale
+    from lila.reproduce.engine.experiment import Scale, chosen_jobs
     from lila.reproduce.engine.jobs import Shard
     from lila.reproduce.engine.output import conclude
     from lila.reproduce.engine.runner import run_jobs
@@ -135,7 +150,7 @@ def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "
     if experiment.alone:  # another device or version would give other results
         jobs_folder /= f"timed-on-{chosen_device.replace(':', '-')}-by-{versions()['lila']}"
     store, shard = Store(jobs_folder), arguments.shard or Shard()
-    jobs = experiment.jobs(scale, seeds)
+    jobs = chosen_jobs(experiment, scale, seeds, arguments.network)
     labels = {job: ", ".join(map(str, cell)) for cell, job in jobs.items()}
 
     def on_job_done(job: "Job", done: int, count: int, seconds: float) -> None:
@@ -153,7 +168,7 @@ def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "
     if left:
         note(arguments, f"{experiment.name}: this part is done; {len(left)} jobs of others are not there yet.")
         return None
-    outcome = conclude(experiment, scale, seeds, store)
+    outcome = conclude(experiment, scale, seeds, store, network=arguments.network)
     write_files(outcome, folder, arguments)
     return outcome
 

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from lila.errors import ArgumentError
 from lila.reproduce.engine.jobs import Job, Result
 from lila.results.tables import Table
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Cell = tuple[str | float, ...]
 """The labels of one job of an experiment, as ("lila", "scaled", 0); the last entry is its seed."""
+Jobs = dict[Cell, Job]
+"""The jobs of an experiment by cell."""
 
 
 class Scale(StrEnum):
@@ -22,6 +25,8 @@ class Scale(StrEnum):
 
     SMALL = "small"
     """A size for two cores: at most 40 minutes per experiment."""
+    FULL = "full"
+    """The paper's images, networks and versions with fewer epochs: at most an hour per job on two cores."""
     PAPER = "paper"
     """The paper's own settings."""
 
@@ -70,7 +75,8 @@ class Experiment(ABC):
         claim: the claim that is tested, in a sentence.
         reproduced_if: the condition under which the claim counts as reproduced.
         small_seeds: the number of seeds at the small scale, unless the user asks for another.
-        paper_seeds: the number of seeds at the paper's scale, unless the user asks for another.
+        paper_seeds: the number of seeds at the other scales, unless the user asks for another.
+        scales: the scales at which it can be run.
         alone: whether its jobs must have the machine for themselves, because they measure time.
     """
 
@@ -80,15 +86,34 @@ class Experiment(ABC):
     reproduced_if: ClassVar[str]
     small_seeds: ClassVar[int] = 2
     paper_seeds: ClassVar[int] = 3
+    scales: ClassVar[tuple[Scale, ...]] = (Scale.SMALL, Scale.PAPER)
     alone: ClassVar[bool] = False
 
     @abstractmethod
-    def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
+    def jobs(self, scale: Scale, seeds: int) -> Jobs:
         """Return the jobs for seeds 0 to `seeds - 1`, the jobs of the first seed first."""
 
     @abstractmethod
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
         """Return tables, figures and verdicts for the results of all jobs."""
+
+
+def chosen_jobs(experiment: Experiment, scale: Scale, seeds: int, network: tuple[str, str] | None = None) -> Jobs:
+    """Return the jobs of an experiment, or those of one data set and network, for seeds 0 to `seeds - 1`."""
+    if scale not in experiment.scales:
+        known = ", ".join(experiment.scales)
+        raise ArgumentError(f"{experiment.name} has no scale {scale.value!r}; choose from {known}.")
+    jobs = experiment.jobs(scale, seeds)
+    if network is None:
+        return jobs
+    chosen = {cell: job for cell, job in jobs.items() if cell[:2] == network}
+    if not chosen:
+        known = ", ".join(dict.fromkeys(":".join(map(str, cell[:2])) for cell in jobs))
+        raise ArgumentError(
+            f"{experiment.name} at the scale {scale.value!r} has no jobs of {':'.join(network)}; its jobs begin with "
+            f"{known}."
+        )
+    return chosen
 
 
 def group_seeds(results: Mapping[Cell, T]) -> dict[Cell, list[T]]:

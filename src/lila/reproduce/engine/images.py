@@ -23,6 +23,7 @@ WORK = "images"
 """The name of this work in jobs."""
 
 _WITHOUT_EFFECT = ("microbatch", "memory", "checkpoint_every")  # settings that change a result by rounding alone
+_DEFAULTS = asdict(Settings())
 _FAMILY = "affine"  # of the transformations that the experiments learn
 _PICTURES = 4  # training images that are kept with the result
 
@@ -53,10 +54,17 @@ class Training:
         return replace(self, version=version or self.version, settings=replace(self.settings, **changes))
 
     def job(self) -> Job:
-        """Return the job that does this training."""
-        settings = {name: value for name, value in asdict(self.settings).items() if name not in _WITHOUT_EFFECT}
-        if self.subset is not None and (settings["gradient_examples"] or 0) >= self.subset:
-            settings["gradient_examples"] = None  # a gradient cannot use more images than there are
+        """Return the job that does this training.
+
+        Settings at their defaults are left out, so a setting that is new does not make finished jobs be done again.
+        """
+        settings = {
+            name: value
+            for name, value in asdict(self.settings).items()
+            if name not in _WITHOUT_EFFECT and value != _DEFAULTS[name]
+        }
+        if self.subset is not None and settings.get("gradient_examples", 0) >= self.subset:
+            del settings["gradient_examples"]  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
         augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}

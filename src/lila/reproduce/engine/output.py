@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from lila._util.files import replaced
-from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, group_seeds
+from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, chosen_jobs, group_seeds
 from lila.reproduce.engine.store import Store, rounded
 from lila.results.plots.style import save
 from lila.results.tables import as_csv
@@ -24,6 +24,7 @@ class Outcome:
         seeds: the number of seeds.
         contents: the contents of the result files (see `Store.read`) by cell.
         summary: the summary of the results.
+        network: the data set and network to which it was restricted; None for all of them.
     """
 
     experiment: Experiment
@@ -32,11 +33,13 @@ class Outcome:
     _: KW_ONLY
     contents: Mapping[Cell, Mapping[str, Any]]
     summary: Summary
+    network: tuple[str, str] | None = None
 
     @property
     def command(self) -> str:
         """The command that runs this experiment again."""
-        return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}"
+        restriction = f" --network {':'.join(self.network)}" if self.network else ""
+        return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}{restriction}"
 
     def conclusion(self) -> str:
         """Say in a sentence whether the claims held."""
@@ -57,12 +60,14 @@ class Outcome:
         )
 
 
-def conclude(experiment: Experiment, scale: Scale, seeds: int, store: Store) -> Outcome:
+def conclude(
+    experiment: Experiment, scale: Scale, seeds: int, store: Store, *, network: tuple[str, str] | None = None
+) -> Outcome:
     """Read the results of an experiment whose jobs are all done, and summarise them."""
-    contents = {cell: store.read(job) for cell, job in experiment.jobs(scale, seeds).items()}
+    contents = {cell: store.read(job) for cell, job in chosen_jobs(experiment, scale, seeds, network).items()}
     results = {cell: content["result"] for cell, content in contents.items()}
     summary = experiment.summarise(results, scale)
-    return Outcome(experiment, scale, seeds, contents=contents, summary=summary)
+    return Outcome(experiment, scale, seeds, contents=contents, summary=summary, network=network)
 
 
 def write(outcome: Outcome, folder: Path) -> None:

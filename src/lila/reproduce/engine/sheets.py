@@ -1,6 +1,7 @@
 """What a report shows of an experiment: a sheet for each of its runs, and a section on the experiment itself."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from lila.reproduce.engine.output import Outcome
 from lila.reproduce.engine.results import history_rows
 from lila.results.report.pictures import svg
 from lila.results.report.sheet import Sheet
+from lila.training.settings import Settings
 
 _MOST_SHEETS = 12  # each holds its images
 _SOFTWARE = ("lila", "torch", "python")
@@ -27,7 +29,7 @@ def sheets(outcome: Outcome) -> list[Sheet]:
         if cell[-1] == 0 and content["work"] == WORK and content["result"]["ranges"]
     }
     if len(shown) > _MOST_SHEETS:
-        by_evidence = {c: x for c, x in shown.items() if x["arguments"]["settings"]["method"] == "lila"}
+        by_evidence = {c: x for c, x in shown.items() if _settings(x)["method"] == "lila"}
         shown = dict(list(by_evidence.items())[:_MOST_SHEETS])
     return [_sheet(", ".join(map(str, cell[:-1])), content) for cell, content in shown.items()]
 
@@ -46,12 +48,17 @@ def _sheet(title: str, content: Mapping[str, Any]) -> Sheet:
         history=history_rows(result),
         evidence=result["evidence"],
         scores=result["test"],
-        settings=made_from | {"training images": result["examples"][0]} | arguments["settings"],
+        settings=made_from | {"training images": result["examples"][0]} | _settings(content),
         versions={name: content["made"][name] for name in _SOFTWARE},
         truth=true_ranges(recipe["transform"], shape) if known else None,
         images=scale(pictures(result)[:3]),
         scaling=scale,
     )
+
+
+def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a job, with the defaults of those that it does not name."""
+    return asdict(Settings.from_dict(dict(content["arguments"]["settings"])))
 
 
 def experiment_section(outcome: Outcome) -> dict[str, Any]:

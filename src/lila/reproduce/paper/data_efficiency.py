@@ -5,6 +5,7 @@ from dataclasses import replace
 from statistics import mean
 from typing import TYPE_CHECKING
 
+from lila.data.transformed import VersionName
 from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, group_seeds
 from lila.reproduce.engine.jobs import Job, Result
 from lila.reproduce.engine.results import accuracies
@@ -22,6 +23,7 @@ _SMALL_SIZES: dict[int, dict[str, int]] = {
     300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
     1000: {},
 }
+_FULL_SIZES: dict[int, dict[str, int]] = {1000: {"epochs": 100, "batch_size": 50}, 3000: {"epochs": 80}, 10_000: {}}
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
 _COLOUR_SIZES: dict[int, dict[str, int]] = {
     1000: {"epochs": 600},
@@ -34,9 +36,14 @@ _COLOUR_SIZES: dict[int, dict[str, int]] = {
 Fewer images get more epochs, as in the paper. At the small scale the batches are such that the number of steps of the
 weights and of hyper-steps is the same for each."""
 
-_FEWER = {Scale.SMALL: 3, Scale.PAPER: 10}
+_FEWER = {Scale.SMALL: 3, Scale.FULL: 10, Scale.PAPER: 10}
 """The factor by which lila may have fewer images than the non-invariant network and should still be as accurate."""
-_SMALL_VERSIONS = DATA_VERSIONS[:3]
+_PANELS: dict[Scale, list[tuple[str, str, tuple[VersionName, ...]]]] = {
+    Scale.SMALL: [(*NETWORKS[Scale.SMALL][0], DATA_VERSIONS[:3])],
+    Scale.FULL: [("cifar10", "resnet-8-8", DATA_VERSIONS[:1])],
+    Scale.PAPER: [(*network, DATA_VERSIONS) for network in NETWORKS[Scale.PAPER]],
+}
+"""Data sets and networks by scale, with the versions of the data."""
 
 
 class DataEfficiency(Experiment):
@@ -51,15 +58,15 @@ class DataEfficiency(Experiment):
         "them (at the small scale: a third)"
     )
 
+    scales = tuple(Scale)
+
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
-        small = scale is Scale.SMALL
         jobs: dict[Cell, Job] = {}
         for seed in range(seeds):
-            for data, model in NETWORKS[scale][:1] if small else NETWORKS[scale]:
-                sizes = _SMALL_SIZES if small else _COLOUR_SIZES if data == "cifar10" else _GREY_SIZES
-                for version in _SMALL_VERSIONS if small else DATA_VERSIONS:
+            for data, model, versions in _PANELS[scale]:
+                for version in versions:
                     for method in METHODS:
-                        for size, changes in sizes.items():
+                        for size, changes in _sizes(data, scale).items():
                             training = plan(data, model, scale, method).changed(version.value, seed=seed, **changes)
                             subset = None if size == published.TRAINING_IMAGES[data] else size
                             cell = (data, model, version.value, method, size, seed)
@@ -133,3 +140,10 @@ def _figure(panels: list[Cell], sizes: Mapping[Cell, list[int]], cells: Mapping[
     figure.axes[0].set_ylabel("test accuracy, percent")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False)
     return figure
+
+
+def _sizes(data: str, scale: Scale) -> dict[int, dict[str, int]]:
+    """Return the numbers of images of a data set, with the settings that differ for each."""
+    if scale is Scale.PAPER:
+        return _COLOUR_SIZES if data == "cifar10" else _GREY_SIZES
+    return _FULL_SIZES if scale is Scale.FULL else _SMALL_SIZES

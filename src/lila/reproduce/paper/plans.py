@@ -1,4 +1,4 @@
-"""How the networks are trained at both scales: data sets, networks and settings that several experiments share."""
+"""How the networks are trained at each scale: data sets, networks and settings that several experiments share."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +28,12 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
         ("fashion-mnist", "cnn"),
         ("cifar10", "resnet-8-8"),
     ),
+    Scale.FULL: (
+        ("mnist", "mlp"),
+        ("fashion-mnist", "mlp"),
+        ("fashion-mnist", "cnn"),
+        ("cifar10", "resnet-8-8"),
+    ),
     Scale.PAPER: (
         ("mnist", "mlp"),
         ("fashion-mnist", "mlp"),
@@ -37,7 +43,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
         ("cifar10", "resnet-8-16"),
     ),
 }
-"""Data sets and networks of the paper's tables by scale; to save time, the small scale has one data set for the CNN."""
+"""Data sets and networks of the paper's tables by scale; to save time, the first two have one data set for the CNN."""
 
 _AFTER_EPOCHS: dict[str, Any] = {"passes": "probed", "noise": "independent", "hyper_every": 1}
 _STEEP: dict[str, Any] = {"burn_in": 5, "eta_lr": 0.16, "eta_lr_end": 0.04, "hyper_lr": 0.1}
@@ -66,15 +72,24 @@ learning rates are large enough for eta to reach a quarter turn or more. Network
 their first hundreds of steps, so they have smaller batches, a longer burn-in, and a hyper-step after every second
 epoch."""
 
+_FULL: dict[str, tuple[int | None, dict[str, Any]]] = {
+    "mlp": (None, {"epochs": 30, "batch_size": 250}),
+    "cnn": (None, {"epochs": 20, "batch_size": 250}),
+    "resnet-8-8": (10_000, {"epochs": 40, "batch_size": 100}),
+}
+"""The number of training images, None for all, and the settings at the full scale, by network.
+
+The other settings are the defaults: evidence steps while the weights are trained, by Adam for CIFAR-10 too."""
+
 _BY_LOSS = {"mlp": 0.05}
-"""Learning rates of eta at the small scale for methods that learn it by the loss; networks not named have 0.005.
+"""Learning rates of eta at these two scales for methods that learn it by the loss; networks not named have 0.005.
 
 These methods take a step of eta with every batch, so a run has hundreds of them. The MLP has the paper's 0.05. With
 0.05, or even 0.02, Augerino's reward makes the ranges diverge in the first hundred steps, in which networks with
 convolutions learn nothing; so these have 0.005, which the paper uses for CIFAR-10."""
 
 _MOST_SEEDS = {"cnn": 2, "resnet-8-8": 1}
-"""The most seeds of a network at the small scale, to save time; other networks get as many as the user asks for."""
+"""The most seeds of a network at these two scales, to save time; other networks get as many as the user asks for."""
 
 
 def seeds_of(model: str, scale: Scale, seeds: int) -> range:
@@ -105,8 +120,10 @@ def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
     if scale is Scale.PAPER:
         preset = PRESETS[PresetName.PAPER, colour]
         return Training(data, model, Settings(**preset.settings, method=method))
-    subset, changes = _SMALL[model]
-    settings = Settings(**(_AFTER_EPOCHS | changes), method=method)
+    subset, changes = (_FULL if scale is Scale.FULL else _SMALL)[model]
+    if scale is Scale.SMALL:
+        changes = _AFTER_EPOCHS | changes
+    settings = Settings(**changes, method=method)
     if settings.procedure.eta is LearnedBy.LOSS:
         rate = _BY_LOSS.get(model, 0.005)
         settings = replace(settings, eta_lr=rate, eta_lr_end=rate)

@@ -34,6 +34,7 @@ class Trajectories(Experiment):
         f"{_OTHERS_BELOW}"
     )
     small_seeds = 1
+    scales = tuple(Scale)
 
     def jobs(self, scale: Scale, seeds: int) -> dict[Cell, Job]:
         return {
