@@ -90,7 +90,7 @@ def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
     [
         ({"structure": "block"}, "no curvature structure named 'block'; choose one of 'kron', 'diag', 'full'"),
         ({"curvature": "hessian"}, "no curvature named 'hessian'; choose one of 'ggn', 'ef'"),
-        ({"probes": 0}, "at least 1, or None for all, but is 0"),
+        ({"probes": 0}, "at least 1, but is 0"),
         ({"gradient_probes": -1}, "at least 1, or None"),
         ({"microbatch": 0}, "microbatch must be a whole number of at least 1, but is 0"),
         ({"microbatch": 2.5}, "microbatch must be a whole number"),

@@ -122,7 +122,7 @@ def test_the_log_determinants_bias_falls_with_the_number_of_probes() -> None:
 
 
 def test_less_than_one_probe_is_refused() -> None:
-    with pytest.raises(lila.ArgumentError, match="at least 1, or None for all"):
+    with pytest.raises(lila.ArgumentError, match="at least 1, but is"):
         Roots(CurvatureKind.GGN, 0)
 
 

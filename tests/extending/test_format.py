@@ -4,6 +4,7 @@ import csv
 import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ class PixelTable(lila.Format):
         except (ValueError, OverflowError) as error:
             raise lila.DataError(f"{path} must hold a label and numbers from 0 to 255 in each row: {error}.") from error
         side = int(pixels.shape[-1] ** 0.5)
-        if pixels.ndim != 2 or side * side != pixels.shape[1]:
+        if pixels.ndim != 2 or not side or side * side != pixels.shape[1]:
             raise lila.DataError(f"{path} must hold square images, but a row has {pixels.shape[-1]} pixels.")
         classes = sorted(set(names))
         labels = torch.tensor([classes.index(name) for name in names])
@@ -90,6 +91,7 @@ def test_the_format_is_listed(lila: Lila, tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ("a,1,2\nb,3,4\n", "square images, but a row has 2 pixels"),
+        ("a\nb\n", "square images, but a row has 0 pixels"),
         ("a,1,2,3,4\nb,5,6,7,900\n", "numbers from 0 to 255"),
         ("a,0,0,0,0\na,0,0,0,0\n", "a single class"),
     ],
@@ -105,3 +107,23 @@ def test_wrong_content_is_refused_by_the_format_or_by_the_check_of_all_data(
 def test_a_name_belongs_to_one_format() -> None:
     with pytest.raises(lila.ArgumentError, match="already a data format named 'pixel-table'"):
         lila.register_format(PixelTable())
+
+
+@pytest.mark.parametrize(
+    ("format_", "message"),
+    [
+        (PixelTable, "must be an instance of lila.Format.* forget the parentheses"),
+        (None, "must be an instance of lila.Format, but is None"),
+        (type("Nameless", (PixelTable,), {"name": None})(), "name of a data format consists of letters.*None does not"),
+    ],
+)
+def test_what_is_no_format_is_refused(format_: Any, message: str) -> None:
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.register_format(format_)
+
+
+def test_what_a_format_reads_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spots.csv").write_text("a,1,2,3,4\nb,5,6,7,8\n")
+    monkeypatch.setattr(PixelTable, "read", lambda *_: None)
+    with pytest.raises(lila.ArgumentError, match="'pixel-table' reads from .* must be an instance of lila.ImageData"):
+        lila.load_data(lila.Recipe(str(tmp_path / "spots.csv")))

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 import torch
@@ -152,3 +152,17 @@ def test_a_name_that_is_not_registered_or_taken_is_refused() -> None:
 
 def test_the_documentation_shows_this_very_class() -> None:
     assert any(inspect.getsource(Isotropic) in page.read_text() for page in DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize(
+    ("name", "structure", "message"),
+    [
+        ("other", "Kron", "'other' must be a subclass of lila.Structure, but is 'Kron'"),
+        ("other", type("Half", (lila.Structure,), {}), "'other' cannot be Half, which does not define"),
+        ("", Isotropic, "name of a curvature structure consists of letters"),
+        (3, Isotropic, "name of a curvature structure consists of letters"),
+    ],
+)
+def test_what_is_no_structure_is_refused(name: Any, structure: Any, message: str) -> None:
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.register_structure(name, structure)

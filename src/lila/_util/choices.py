@@ -1,5 +1,6 @@
-"""Checks of settings that are chosen by name or that count something, with one error message for all of them."""
+"""Checks of settings that are chosen by name or that count something, and of what users register under a name."""
 
+import inspect
 from enum import Enum
 from typing import TypeVar
 
@@ -22,5 +23,28 @@ def check_count(name: str, value: int | None, optional: bool = False) -> None:
     if optional and value is None:
         return
     if not isinstance(value, int) or value < 1:
-        all_ = ", or None for all" if optional else ""
-        raise ArgumentError(f"{name} must be a whole number of at least 1{all_}, but is {value}.")
+        raise ArgumentError(f"{name} must be a whole number of at least 1, but is {value!r}.")
+
+
+def check_name(name: object, what: str) -> None:
+    """Raise ArgumentError unless a name under which something is registered can be typed on a command line."""
+    if not (isinstance(name, str) and name.replace("-", "").isalnum()):
+        raise ArgumentError(f"The name of {what} consists of letters, digits and hyphens, but {name!r} does not.")
+
+
+def check_subclass(value: object, parent: type, what: str) -> None:
+    """Raise ArgumentError unless a value is a subclass of a class, and defines all that the class asks for."""
+    if not (isinstance(value, type) and issubclass(value, parent)):
+        raise ArgumentError(f"{what} must be a subclass of lila.{parent.__name__}, but is {value!r}.")
+    if inspect.isabstract(value):
+        missing = ", ".join(sorted(value.__abstractmethods__))
+        raise ArgumentError(f"{what} cannot be {value.__name__}, which does not define {missing}.")
+
+
+def check_instance(value: object, kind: type, what: str) -> None:
+    """Raise ArgumentError unless a value is an instance of a class; a class is told from its instances."""
+    if isinstance(value, kind):
+        return
+    forgotten = isinstance(value, type) and issubclass(value, kind)
+    hint = " Did you forget the parentheses that make an instance of the class?" if forgotten else ""
+    raise ArgumentError(f"{what} must be an instance of lila.{kind.__name__}, but is {value!r}.{hint}")

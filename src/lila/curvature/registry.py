@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from lila._util.choices import check_name, check_subclass
 from lila.curvature.diag import Diag
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
@@ -32,6 +33,9 @@ def register_structure(name: str, structure: type[Structure], unbiased: type[Str
         unbiased: the class to use with `unbiased=True`, whose tensors have no bias from the noise in averages over
             views; None if there is no such class.
     """
+    check_name(name, "a curvature structure")
+    for given in (structure, unbiased) if unbiased is not None else (structure,):
+        check_subclass(given, Structure, f"The curvature structure {name!r}")
     if name in _STRUCTURES and _STRUCTURES[name] != _Registered(structure, unbiased):
         raise ArgumentError(
             f"There is a curvature structure named {name!r} already ({_STRUCTURES[name].structure.__name__}). Choose "

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from lila._util.choices import check_instance
 from lila.data import digits
 from lila.data.formats import Reading, recognise
 from lila.data.images import ImageData
@@ -50,6 +51,8 @@ def _find(source: str, data_dir: Path | None) -> Path:
 
 
 def _read_path(path: Path, reading: Reading) -> ImageData:
-    data = recognise(path).read(path, reading)
+    format_ = recognise(path)
+    data = format_.read(path, reading)
+    check_instance(data, ImageData, f"What the data format {format_.name!r} reads from {path}")
     data.check(path)
     return data

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from lila._util.choices import check_instance, check_name
 from lila.data.images import ImageData, ImageSet, split
 from lila.errors import ArgumentError, DataError
 
@@ -73,8 +74,10 @@ def register_format(format_: Format) -> None:
         format_: the format. It is asked before all formats that are already known.
 
     Raises:
-        ArgumentError: another format has the same name.
+        ArgumentError: it is no format, has no name, or another format has the same name.
     """
+    check_instance(format_, Format, "A data format")
+    check_name(getattr(format_, "name", None), "a data format")
     if format_.name in _FORMATS:
         raise ArgumentError(f"There is already a data format named {format_.name!r}; choose another name.")
     _FORMATS[format_.name] = format_
