@@ -127,6 +127,18 @@ class Augmentation(nn.Module, ABC):
         """
         return None
 
+    def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor | None:
+        """Move masks as `forward` moves images, or return None, the default, if the family does not say how.
+
+        Args:
+            masks: labels of pixels as floating-point numbers, shape (b, masks, h, w).
+            noise: the noise of the images, shape (b, s, k).
+
+        Returns:
+            The moved masks, shape (b, s, masks, h, w), with the values of the nearest pixels.
+        """
+        return None
+
     def exporters(self) -> Mapping[str, Exporter]:
         """Return the functions that write this augmentation as code, by library; there are none by default."""
         return {}

@@ -13,7 +13,7 @@ from lila.augment.exponential import affine_exp
 from lila.augment.export.code import lie_code
 from lila.augment.lie import Generator, LieFamily
 from lila.augment.parameterisation import Parameterisation
-from lila.augment.warp import Padding, warp
+from lila.augment.warp import Interpolation, Padding, warp
 from lila.errors import ArgumentError, DataError
 
 
@@ -56,6 +56,10 @@ class LieImages(LieFamily):
         self.check_shape(tuple(x.shape[1:]))
         self.check_noise(x, noise)
         return warp(x, self.elements(-noise), self.padding)
+
+    def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor:
+        self.check_noise(masks, noise)
+        return warp(masks, self.elements(-noise), self.padding, Interpolation.NEAREST)
 
     @torch.no_grad()
     def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor:

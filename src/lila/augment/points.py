@@ -15,26 +15,31 @@ from lila.errors import DataError
 class LiePoints(LieFamily):
     """Points moved by group elements: x' = exp(sum_i eps_i r_i G_i) x.
 
-    Generators of size d act on points in R^d. Generators of size d + 1 act on them in homogeneous coordinates, so that
-    they may translate too.
+    An input is one point, shape (d,), or a cloud of n points, shape (n, d), which move together. Generators of size d
+    act on points in R^d. Generators of size d + 1 act on them in homogeneous coordinates, so that they may translate
+    too.
     """
 
     def check_shape(self, shape: Shape) -> None:
         size = self.generators.shape[-1]
-        if len(shape) != 1 or shape[0] not in (size, size - 1):
+        if len(shape) not in (1, 2) or shape[-1] not in (size, size - 1):
             raise DataError(
-                f"{type(self).__name__} has generators of size {size}, which move points of shape (batch, {size}), or "
-                f"(batch, {size - 1}) in homogeneous coordinates, but one of its inputs has shape {shape}."
+                f"{type(self).__name__} has generators of size {size}, which move points of shape ({size},), or "
+                f"({size - 1},) in homogeneous coordinates, and clouds of n of them, shape (n, {size}) or "
+                f"(n, {size - 1}); but one of its inputs has shape {shape}."
             )
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_noise(x, noise)
         self.check_shape(tuple(x.shape[1:]))
         elements = self.elements(noise)
-        if x.shape[1] == self.generators.shape[-1]:
-            return torch.einsum("bsij,bj->bsi", elements, x)
-        linear, shift = elements[..., :-1, :-1], elements[..., :-1, -1]
-        return torch.einsum("bsij,bj->bsi", linear, x) + shift
+        cloud = x if x.dim() == 3 else x.unsqueeze(1)  # (b, n, d)
+        if x.shape[-1] == self.generators.shape[-1]:
+            moved = torch.einsum("bsij,bnj->bsni", elements, cloud)
+        else:
+            linear, shift = elements[..., :-1, :-1], elements[..., None, :-1, -1]
+            moved = torch.einsum("bsij,bnj->bsni", linear, cloud) + shift
+        return moved if x.dim() == 3 else moved.squeeze(2)
 
 
 class Rotation2d(LiePoints):

@@ -1,0 +1,135 @@
+"""The invariant network as a file that runs without lila."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lila
+from commands import Lila
+from lila.results.network_file import METADATA
+
+SHAPE = (1, 8, 10)
+
+
+def trained_run(augmentation: lila.Augmentation, net: nn.Module | None = None, **changes: Any) -> lila.Run:
+    x, y = torch.rand(12, *SHAPE), torch.arange(12) % 3
+    default = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(192, 3))
+    settings = {"epochs": 1, "samples": 5, "burn_in": 0, "progress": "silent"} | changes
+    return lila.fit(net or default, (x, y), augmentation, **settings)
+
+
+def by_onnx(path: Path, x: Tensor) -> Tensor:
+    session = onnxruntime.InferenceSession(path)
+    (outputs,) = session.run(["output"], {"input": x.numpy()})
+    return torch.from_numpy(outputs)
+
+
+def by_pt2(path: Path, x: Tensor) -> Tensor:
+    outputs: Tensor = torch.export.load(path).module()(x)
+    return outputs.detach()
+
+
+RUNNERS = {"onnx": by_onnx, "pt2": by_pt2}
+SIX = [0.2, 0.1, 0.8, 0.2, 0.3, 0.15]
+AUGMENTATIONS = {
+    "zeros": lambda: lila.Affine2d(init=SIX),
+    "border": lambda: lila.Affine2d(init=SIX, padding="border"),
+    "reflection": lambda: lila.Affine2d(init=SIX, padding="reflection"),
+    "composed": lambda: lila.Compose(lila.Affine2d(["rotation"], init=4.0), lila.Affine2d(["shear"], init=0.3)),
+    "softplus": lambda: lila.Affine2d(["rotation"], init=0.5, parameterisation="softplus"),
+}
+
+
+@pytest.mark.parametrize("form", RUNNERS)
+@pytest.mark.parametrize("augmentation", AUGMENTATIONS)
+def test_the_file_gives_the_outputs_of_the_invariant_network(form: str, augmentation: str, tmp_path: Path) -> None:
+    run, path = trained_run(AUGMENTATIONS[augmentation]()), tmp_path / f"network.{form}"
+    run.model.train()
+    lila.export_network(run, path)
+    assert run.model.training
+    assert run.model.net.training
+    run.model.eval()
+    for batch in (1, 2, 7):  # of any size
+        x = torch.rand(batch, *SHAPE)
+        torch.testing.assert_close(RUNNERS[form](path, x), run.model(x).detach(), rtol=0, atol=1e-4)
+    plain = run.model.net(x).detach()
+    assert not torch.allclose(run.model(x), plain, atol=1e-3)  # the views matter
+
+
+@pytest.mark.parametrize("form", RUNNERS)
+@pytest.mark.parametrize("name", ["mlp", "lenet", "resnet-8-8", "vit"])
+def test_named_networks_are_written(name: str, form: str, tmp_path: Path) -> None:
+    net = lila.make_model(name, (1, 28, 28), 3)
+    x = torch.rand(4, 1, 28, 28)
+    run = lila.fit(
+        net,
+        (x, torch.tensor([0, 1, 2, 0])),
+        lila.Affine2d(init=SIX),
+        method="fixed",
+        epochs=1,
+        samples=2,
+        progress="silent",
+    )
+    lila.export_network(run, tmp_path / f"network.{form}")
+    found = RUNNERS[form](tmp_path / f"network.{form}", x[:3])
+    torch.testing.assert_close(found, run.model.eval()(x[:3]).detach(), rtol=0, atol=1e-4)
+
+
+def about(path: Path) -> dict[str, Any]:
+    if path.suffix == ".pt2":
+        extra = {METADATA: ""}
+        torch.export.load(path, extra_files=extra)
+        found: dict[str, Any] = json.loads(extra[METADATA])
+        return found
+    (entry,) = (e for e in onnx.load(path).metadata_props if e.key == METADATA)
+    written: dict[str, Any] = json.loads(entry.value)
+    return written
+
+
+@pytest.mark.parametrize("form", RUNNERS)
+def test_the_command_line_writes_the_network_with_what_its_user_needs(
+    form: str, trained: Path, tmp_path: Path, lila: Lila
+) -> None:
+    path = tmp_path / f"network.{form}"
+    done = lila("export", trained, "--to", form, "--out", path)
+    assert done.returncode == 0, done.stderr
+    told = about(path)
+    task = json.loads((trained / "run.json").read_text())["task"]
+    assert told["input"]["shape"] == ["batch", 3, 8, 8]
+    assert told["input"]["mean"] == task["scaling"]["mean"]
+    assert told["input"]["std"] == task["scaling"]["std"]
+    assert "(pixels - mean) / std" in told["input"]["scaling"]
+    assert told["output"]["classes"] == ["blue", "green", "red"]
+    assert "softmax" in told["output"]["meaning"]
+    assert "rotation" in told["readable_ranges"]
+    assert RUNNERS[form](path, torch.rand(2, 3, 8, 8)).shape == (2, 3)
+
+
+def test_a_network_needs_a_file_and_a_known_ending(trained: Path, lila: Lila) -> None:
+    refused = lila("export", trained, "--to", "onnx")
+    assert refused.returncode == 2
+    assert "--out network.onnx" in refused.stderr
+
+
+def test_what_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+    class Wilful(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(80, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            outputs: Tensor = self.layer(x.flatten(1))
+            return outputs if float(outputs.detach().sum()) < 1e9 else -outputs
+
+    run = trained_run(lila.Affine2d(init=SIX), Wilful())
+    with pytest.raises(lila.ModelError, match=r"cannot be captured by torch\.export"):
+        lila.export_network(run, tmp_path / "network.pt2")
+    with pytest.raises(lila.ArgumentError, match="no format of a network named 'h5'"):
+        lila.export_network(run, tmp_path / "network.h5")
+    assert not list(tmp_path.iterdir())
