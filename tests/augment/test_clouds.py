@@ -85,5 +85,5 @@ def test_a_network_on_clouds_learns() -> None:
 
 @pytest.mark.parametrize("shape", [(4,), (5, 4), (2, 5, 3), ()])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(lila.DataError, match=r"clouds of n of them, shape \(n, 3\) or \(n, 2\)"):
+    with pytest.raises(lila.DataError, match=r"clouds of points of shape \(batch, n, 3\)"):
         lila.LiePoints(ROTATIONS).check_shape(shape)

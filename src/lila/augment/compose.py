@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lila.augment.base import Augmentation, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
+from lila.augment.fixed import FixedSequence
 from lila.errors import ArgumentError
 
 
@@ -36,6 +37,13 @@ class Compose(Augmentation):
         views = _one_after_the_other(self._parts(), _checked_views, x, noise)
         assert views is not None
         return views
+
+    def fixed(self, noise: Tensor) -> nn.Module:
+        if not self.parts:
+            return super().fixed(noise)
+        own = noise.split([part.noise_dim for part in self._parts()], dim=1)
+        first, *others = zip(self._parts(), own, strict=True)
+        return FixedSequence(first[0].fixed(first[1]), [[part.fixed(e[None]) for e in es] for part, es in others])
 
     def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor | None:
         self.check_noise(masks, noise)

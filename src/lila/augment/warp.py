@@ -41,17 +41,36 @@ def warp(
     Returns:
         The warped images, shape (b, s, c, h, w).
     """
-    batch, channels, height, width = images.shape
-    samples = inverse.shape[1]
+    height, width = images.shape[2:]
+    return resample(images, sampling_grid(inverse.to(images.dtype), height, width), padding, interpolation)
+
+
+def sampling_grid(inverse: Tensor, height: int, width: int) -> Tensor:
+    """Return where in the input each pixel of the output is taken from, as `F.grid_sample` reads it.
+
+    Args:
+        inverse: the maps from output to input coordinates, homogeneous matrices of shape (b, s, 3, 3).
+        height: the height of the images.
+        width: the width of the images.
+
+    Returns:
+        The places, shape (b, s, h, w, 2).
+    """
     # PyTorch's grid covers each side by [-1, 1]: u = stretch * coordinate.
     longer = max(height, width)
-    stretch = torch.tensor([longer / width, longer / height], dtype=images.dtype, device=images.device)
-    inverse = inverse.to(images.dtype)
+    stretch = torch.tensor([longer / width, longer / height], dtype=inverse.dtype, device=inverse.device)
     linear = inverse[..., :2, :2] * stretch[:, None] / stretch
     shift = inverse[..., :2, 2] * stretch
     theta = torch.cat([linear, shift[..., None]], dim=-1)  # (b, s, 2, 3)
+    return _grid(theta, height, width)
+
+
+def resample(images: Tensor, grid: Tensor, padding: Padding, interpolation: Interpolation) -> Tensor:
+    """Return images (b, c, h, w) at the places of a grid, (b, s, h, w, 2) or (1, s, h, w, 2), as (b, s, c, h, w)."""
+    batch, channels, height, width = images.shape
+    samples = grid.shape[1]
     # The samples of one image are stacked in the height of one tall output, so that the image is not copied s times.
-    tall = _grid(theta, height, width).view(batch, samples * height, width, 2)
+    tall = grid.flatten(1, 2).expand(batch, -1, -1, -1)
     warped = F.grid_sample(images, tall, mode=interpolation.value, padding_mode=padding.value, align_corners=False)
     return warped.view(batch, channels, samples, height, width).transpose(1, 2)
 

@@ -9,6 +9,7 @@ import io
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,27 +51,24 @@ class FixedViews(nn.Module):
         model: the invariant network.
     """
 
-    noise: Tensor
-
     def __init__(self, model: InvariantModel) -> None:
         super().__init__()
-        self.net, self.augmentation = model.net, model.augmentation
         weight = next(model.net.parameters())
-        noise = balanced_noise(model.samples, model.augmentation.noise_dim)
-        self.register_buffer("noise", noise.to(weight.device, weight.dtype, copy=True))
+        noise = balanced_noise(model.samples, model.augmentation.noise_dim).to(weight)
+        self.views, self.net, self.samples = model.augmentation.fixed(noise), model.net, model.samples
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs at inputs x, shape (b, c)."""
-        views: Tensor = self.augmentation(x, self.noise.expand(x.shape[0], -1, -1))
-        outputs: Tensor = self.net(views.flatten(0, 1))
-        return outputs.unflatten(0, (-1, self.noise.shape[0])).mean(1)
+        outputs: Tensor = self.net(self.views(x).flatten(0, 1))
+        return outputs.unflatten(0, (-1, self.samples)).mean(1)
 
 
 def export_network(run: Run, path: str | Path, format: str | NetworkFormat | None = None) -> None:
     """Write the invariant network of a run into a file that runs without lila.
 
     An ONNX model has the input "input" and the output "output", and its `metadata_props` hold the metadata under
-    "lila.json". A .pt2 file is read by `torch.export.load`, and holds them as the extra file "lila.json".
+    "lila.json". It computes in float32, as onnxruntime has no convolutions in float64. A .pt2 file is read by
+    `torch.export.load`, and holds the metadata as the extra file "lila.json".
 
     Args:
         run: the run.
@@ -79,28 +77,32 @@ def export_network(run: Run, path: str | Path, format: str | NetworkFormat | Non
     """
     path = Path(path)
     chosen = choose(NetworkFormat, path.suffix.removeprefix(".") if format is None else format, "format of a network")
-    network = FixedViews(run.model)
-    modes = {module: module.training for module in network.modules()}
-    try:
-        program = _captured(network.eval(), run.shape)
-        content = _WRITERS[chosen](program, json.dumps(metadata(run), indent=2))
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    model = deepcopy(run.model).eval()
+    if chosen is NetworkFormat.ONNX:
+        model = model.float()
+    weight = next(model.net.parameters())
+    about = json.dumps(metadata(run, weight.dtype), indent=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's remarks on code of its own
+        content = _WRITERS[chosen](_captured(FixedViews(model), weight.new_zeros(2, *run.shape)), about)
     with replaced(path) as temporary:
         temporary.write_bytes(content)
 
 
-def metadata(run: Run) -> dict[str, Any]:
-    """Return what a user of the network's file needs to know, as plain data."""
+def metadata(run: Run, dtype: torch.dtype) -> dict[str, Any]:
+    """Return what a user of the network's file needs to know, as plain data.
+
+    Args:
+        run: the run.
+        dtype: the type of the file's input.
+    """
     inputs, augmentation = run.input_format, run.model.augmentation
-    weight = next(run.model.net.parameters())
     likelihood = type(run.likelihood).__name__
     return {
         "input": {
             "name": INPUT,
             "shape": ["batch", *run.shape],
-            "dtype": str(weight.dtype).removeprefix("torch."),
+            "dtype": str(dtype).removeprefix("torch."),
             "mean": list(inputs.mean),
             "std": list(inputs.std),
             "scaling": "the input is as the run's training data was"
@@ -119,16 +121,18 @@ def metadata(run: Run) -> dict[str, Any]:
     }
 
 
-def _captured(network: FixedViews, shape: tuple[int, ...]) -> ExportedProgram:
-    """Capture the graph of a network, for batches of any size."""
-    inputs = network.noise.new_zeros(2, *shape)
+def _captured(network: nn.Module, example: Tensor) -> ExportedProgram:
+    """Capture the graph of a network, for batches of any size, by running it on an example of a batch."""
     try:
         with torch.no_grad():
-            return torch.export.export(network, (inputs,), dynamic_shapes={"x": {0: Dim("batch", min=1)}})
+            program = torch.export.export(network, (example,), dynamic_shapes={"x": {0: Dim("batch", min=1)}})
     except Exception as error:  # whatever the network does, and PyTorch's many classes of errors
         raise ModelError(
             f"The graph of the network cannot be captured by torch.export, so it cannot be written into a file: {error}"
         ) from error
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # it names the folders of this machine
+    return program
 
 
 def _pt2(program: ExportedProgram, about: str) -> bytes:
@@ -141,17 +145,30 @@ def _onnx(program: ExportedProgram, about: str) -> bytes:
     if any(find_spec(package) is None for package in ("onnx", "onnxscript")):
         raise LilaError("ONNX is not installed: pip install 'lila-torch[onnx]'.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the exporter's remarks on PyTorch's own operations
-            written = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
+        try:
+            written = _converted(program)
+        except torch.onnx.OnnxExporterError:  # an operation that is unknown may consist of others that are known
+            written = _converted(program.run_decompositions())
     except torch.onnx.OnnxExporterError as error:
         raise ModelError(
-            f"The network has an operation that cannot be written as ONNX: {error} Export it to pt2 instead."
+            f"The network has an operation that cannot be written as ONNX: {_first_cause(error)}. Export it to pt2."
         ) from error
-    assert written is not None
     written.model.metadata_props[METADATA] = about
     content: bytes = written.model_proto.SerializeToString()
     return content
+
+
+def _converted(program: ExportedProgram) -> torch.onnx.ONNXProgram:
+    written = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
+    assert written is not None
+    return written
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error from which a chain of errors comes; the last one of the exporter's is a page of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 _WRITERS: Mapping[NetworkFormat, Callable[[ExportedProgram, str], bytes]] = {
