@@ -1,5 +1,6 @@
 """Clouds of points that a Lie group moves together."""
 
+from collections.abc import Callable
 from math import pi
 
 import pytest
@@ -17,7 +18,7 @@ SHIFTS = [
     lila.Generator("turn", [[0, -1, 0], [1, 0, 0], [0, 0, 0]], limit=pi),
     lila.Generator("shift", [[0, 0, 1], [0, 0, -2], [0, 0, 0]]),
 ]
-FAMILIES = {
+FAMILIES: dict[str, Callable[[], lila.LiePoints]] = {
     "rotations": lambda: lila.LiePoints(ROTATIONS, init=[0.7, 0.4]).double(),
     "homogeneous": lambda: lila.LiePoints(SHIFTS, init=[0.7, 0.4]).double(),
     "plane": lambda: lila.Rotation2d(init=0.7).double(),

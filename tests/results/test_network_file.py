@@ -20,11 +20,10 @@ from lila.results.network_file import METADATA
 SHAPE = (1, 8, 10)
 
 
-def trained_run(augmentation: lila.Augmentation, net: nn.Module | None = None, **changes: Any) -> lila.Run:
+def trained_run(augmentation: lila.Augmentation, net: nn.Module | None = None) -> lila.Run:
     x, y = torch.rand(12, *SHAPE), torch.arange(12) % 3
     default = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(192, 3))
-    settings = {"epochs": 1, "samples": 2, "burn_in": 0, "progress": "silent"} | changes
-    return lila.fit(net or default, (x, y), augmentation, **settings)
+    return lila.fit(net or default, (x, y), augmentation, epochs=1, samples=2, burn_in=0, progress="silent")
 
 
 Network = Callable[[Tensor], Tensor]

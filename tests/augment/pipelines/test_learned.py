@@ -97,7 +97,9 @@ def test_it_is_a_copy_that_is_not_trained() -> None:
     assert not moved.requires_grad
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.uint16, torch.int16, torch.int32, torch.float16, torch.bfloat16, torch.float64]
+)
 def test_images_of_every_type_stay_of_it(dtype: torch.dtype) -> None:
     transform, noise = learned(True), learned().draw()
     white = 1 if dtype.is_floating_point else torch.iinfo(dtype).max
@@ -107,6 +109,12 @@ def test_images_of_every_type_stay_of_it(dtype: torch.dtype) -> None:
     expected = transform(image.double() / white, noise=noise)
     step = 0.02 if dtype in (torch.float16, torch.bfloat16) else 0.51 / white if white > 1 else 1e-9
     assert float((moved.double() / white - expected.clamp(0, 1)).abs().max()) <= max(step, 1e-6)
+
+
+def test_negative_integers_stay_negative() -> None:
+    image = torch.full((3, 8, 8), -1000, dtype=torch.int16)
+    moved = learned()(image, noise=torch.zeros(6))
+    assert torch.equal(moved, image)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
@@ -219,8 +227,9 @@ def test_bad_input_is_refused_in_words() -> None:
         transform(torch.rand(HEIGHT, WIDTH))
     with pytest.raises(lila.DataError, match="inputs of 3 channels, but these have 1"):
         transform(torch.rand(1, HEIGHT, WIDTH))
-    with pytest.raises(lila.DataError, match=r"torch\.bool"):
-        transform(torch.rand(*SHAPE) > 0.5)
+    for image in (torch.rand(*SHAPE) > 0.5, torch.ones(SHAPE, dtype=torch.int64)):
+        with pytest.raises(lila.DataError, match=r"cannot have the type torch\.(bool|int64)"):
+            transform(image)
     with pytest.raises(lila.DataError, match="nothing to transform"):
         transform("cat", 3)
     with pytest.raises(lila.ArgumentError, match=r"shape \(6,\), but \(4, 6\)"):

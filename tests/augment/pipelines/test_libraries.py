@@ -80,6 +80,20 @@ def test_a_batch_of_torchvisions_images_has_masks_and_points_of_its_own() -> Non
         torch.testing.assert_close(moved_points[i].as_subclass(Tensor), point)
 
 
+def test_an_image_without_objects_has_none_afterwards() -> None:
+    boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYWH", canvas_size=SIZE)
+    masks, points = tv_tensors.Mask(torch.zeros(0, *SIZE)), tv_tensors.KeyPoints(torch.zeros(0, 2), canvas_size=SIZE)
+    moved = learned()(tv_tensors.Image(IMAGES[0]), boxes, masks, points)
+    assert [tuple(part.shape) for part in moved] == [SHAPE, (0, 4), (0, *SIZE), (0, 2)]
+    pipeline = albumentations.Compose(
+        [native_transform(learned(), "albumentations")],
+        bbox_params=albumentations.BboxParams(format="coco", label_fields=[]),
+        keypoint_params=albumentations.KeypointParams(format="xy"),
+    )
+    found = pipeline(image=IMAGES[0].permute(1, 2, 0).numpy().copy(), bboxes=[], keypoints=[])
+    assert (len(found["bboxes"]), len(found["keypoints"])) == (0, 0)
+
+
 def test_the_frames_of_a_video_move_alike() -> None:
     video = tv_tensors.Video(IMAGES[:1].expand(2, 3, -1, -1, -1, -1).flatten(1, 2).contiguous())
     moved = learned()(video)

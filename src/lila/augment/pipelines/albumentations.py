@@ -43,6 +43,8 @@ class Learned(DualTransform):  # type: ignore[misc]
 
     def apply_to_bboxes(self, bboxes: Array, *args: Any, noise: torch.Tensor, **params: Any) -> Array:
         """Move boxes, rows of (left, top, right, bottom, ...) as shares of the image's sides."""
+        if not bboxes.size:
+            return bboxes
         size = params["shape"][:2]
         sides, new_sides = (
             np.array([width, height, width, height]) for height, width in (size, self.learned.view_size(size))
@@ -57,6 +59,8 @@ class Learned(DualTransform):  # type: ignore[misc]
         With J the derivative of the map at a key point, a direction d becomes J d, and a size is multiplied by the
         largest singular value of J. As in albumentations, angles are in radians and turn columns towards rows.
         """
+        if not keypoints.size:
+            return keypoints
         steps = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         around = torch.from_numpy(
             keypoints[:, None, :2] + steps

@@ -136,6 +136,8 @@ class LearnedTransform(nn.Module):
 
     def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor:
         """Transform masks (..., h, w), or (b, ..., h, w) for noise (b, k), by nearest neighbours."""
+        if not masks.numel():  # an image without objects
+            return masks.new_zeros(*masks.shape[:-2], *self.view_size((masks.shape[-2], masks.shape[-1])))
         single = noise.dim() == 1
         batch = 1 if single else len(noise)
         stacked = (masks[None] if single else masks).reshape(batch, -1, *masks.shape[-2:]).to(_MASK_DTYPE)

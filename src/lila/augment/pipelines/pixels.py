@@ -10,13 +10,14 @@ from torch import Tensor
 from lila.errors import DataError
 
 _MODES = ("L", "RGB", "RGBA")
+_INTEGERS = (torch.uint8, torch.int8, torch.uint16, torch.int16, torch.int32)
 
 
 def transformed_pixels(image: Tensor, transform: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply a transformation of floating-point images to an image of any type, and return an image of that type.
 
-    Integers are taken to [0, 1] for the transformation; afterwards they are clamped to it, taken back and rounded.
-    float16 and bfloat16 are computed in float32.
+    Integers are divided by the largest of their type for the transformation, so that those of bytes lie in [0, 1];
+    afterwards they are multiplied by it, rounded and clamped. float16 and bfloat16 are computed in float32.
 
     Args:
         image: one image or a batch.
@@ -27,15 +28,14 @@ def transformed_pixels(image: Tensor, transform: Callable[[Tensor], Tensor]) -> 
         return transform(image)
     if dtype.is_floating_point:
         return transform(image.float()).to(dtype)
-    if dtype is torch.bool or dtype.is_complex:
+    if dtype not in _INTEGERS:
         raise DataError(
-            f"An image cannot have the type {dtype}. Give floating-point numbers or integers; wrap a mask as "
-            "torchvision.tv_tensors.Mask."
+            f"An image cannot have the type {dtype}. Give floating-point numbers, or integers of at most 32 bits; wrap "
+            "a mask as torchvision.tv_tensors.Mask."
         )
-    white = torch.iinfo(dtype).max
-    exact = torch.float32 if white < 2**16 else torch.float64
-    moved = transform(image.to(exact) / white).clamp(0, 1)
-    return (moved * white).round().to(dtype)
+    limits = torch.iinfo(dtype)
+    moved = transform(image.to(torch.float32 if limits.bits == 8 else torch.float64) / limits.max)
+    return (moved * limits.max).round().clamp(limits.min, limits.max).to(dtype)
 
 
 def transformed_picture(picture: Image.Image, transform: Callable[[Tensor], Tensor]) -> Image.Image:
