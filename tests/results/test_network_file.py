@@ -82,6 +82,14 @@ def test_attention_in_float64_and_clouds_of_points(form: str, tmp_path: Path) ->
     torch.testing.assert_close(found, run.model.eval()(clouds[:3]).detach(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("form", READERS)
+def test_a_network_that_is_not_averaged_is_written_too(form: str, tmp_path: Path) -> None:
+    x, y = torch.rand(4, 5), torch.tensor([0, 1, 2, 0])
+    run = lila.fit(nn.Linear(5, 3), (x, y), method="non-invariant", epochs=1, progress="silent")
+    lila.export_network(run, tmp_path / f"network.{form}")
+    torch.testing.assert_close(READERS[form](tmp_path / f"network.{form}")(x), run.model.net(x).detach())
+
+
 def test_the_file_does_not_name_the_folders_of_this_machine(tmp_path: Path) -> None:
     lila.export_network(trained_run(lila.Affine2d(init=SIX)), tmp_path / "network.pt2")
     with zipfile.ZipFile(tmp_path / "network.pt2") as archive:

@@ -122,8 +122,7 @@ class LieFamily(Augmentation):
         """Return the ranges that eta stands for, saturated at the generators' limits: shape (k,)."""
         ranges = self.parameterisation.to_range(self.eta)
         outside = ranges.abs() > self.limits * (1 + _LIMIT_TOLERANCE)  # false for NaN, which must stay one
-        limits = torch.where(ranges < 0, -self.limits, self.limits)  # ONNX has no copysign
-        return torch.where(outside, limits, ranges)
+        return torch.where(outside, self.limits.copysign(ranges), ranges)
 
     def algebra(self, noise: Tensor) -> Tensor:
         """Return sum_i eps_i r_i G_i, shape (b, s, d, d)."""

@@ -138,7 +138,7 @@ def test_a_sample_keeps_its_form_and_its_labels() -> None:
     moved = learned()({"image": IMAGES[0], "labels": [label, "cat"]})
     assert moved["labels"] == [label, "cat"]
     assert moved["image"].shape == SHAPE
-    image, same = learned()(IMAGES[0], label)
+    image, same = learned()(torch.nn.Parameter(IMAGES[0], requires_grad=False), label)
     assert same is label
     assert not torch.equal(image, IMAGES[0])
 

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from lila.augment.base import Augmentation, InputFormat
 from lila.augment.pipelines.boxes import Size, move_boxes, move_corners, move_pixels
 from lila.augment.pipelines.pixels import transformed_picture, transformed_pixels
-from lila.augment.pipelines.samples import Kind, leaf_kinds
+from lila.augment.pipelines.samples import Kind, is_tv_tensor, leaf_kinds
 from lila.errors import ArgumentError, DataError
 
 _MASK_DTYPE = torch.float64  # holds every label exactly
@@ -203,7 +203,7 @@ class LearnedTransform(nn.Module):
 
 def _wrapped(values: Tensor, like: Any, **changes: Any) -> Any:
     """Return values as the class of tensor that they came from."""
-    if type(like) is Tensor:
+    if not is_tv_tensor(like):
         return values
     from torchvision.tv_tensors import wrap
 

@@ -43,7 +43,7 @@ def leaf_kinds(leaves: Sequence[Any]) -> list[Kind]:
     """Return what each leaf of a sample is."""
     kinds = [_kind(leaf) for leaf in leaves]
     says_itself = any(kind in (Kind.INPUT, Kind.VIDEO, Kind.PICTURE) for kind in kinds)
-    plain = (i for i, leaf in enumerate(leaves) if type(leaf) is Tensor)
+    plain = (i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and not is_tv_tensor(leaf))
     first = None if says_itself else next(plain, None)
     if first is not None:
         kinds[first] = Kind.INPUT
@@ -54,9 +54,12 @@ def _kind(leaf: Any) -> Kind:
     """Return what a leaf is by itself; a plain tensor says nothing."""
     if isinstance(leaf, Image.Image):
         return Kind.PICTURE
-    tv_tensors = sys.modules.get("torchvision.tv_tensors")  # if it is not imported, no leaf is one of its tensors
-    for name, kind in _TV_KINDS.items():
-        cls = getattr(tv_tensors, name, None)
-        if cls is not None and isinstance(leaf, cls):
-            return kind
+    if is_tv_tensor(leaf):
+        return next((_TV_KINDS[cls.__name__] for cls in type(leaf).__mro__ if cls.__name__ in _TV_KINDS), Kind.OTHER)
     return Kind.OTHER
+
+
+def is_tv_tensor(leaf: Any) -> bool:
+    """Return whether a value is one of torchvision's tensors that say what they are."""
+    tv_tensors = sys.modules.get("torchvision.tv_tensors")  # if it is not imported, nothing is
+    return tv_tensors is not None and isinstance(leaf, tv_tensors.TVTensor)
