@@ -46,5 +46,7 @@ def test_a_run_gives_transforms_of_other_libraries() -> None:
     made = run()
     assert isinstance(made.transform("kornia", p=0.5), kornia.augmentation.GeometricAugmentationBase2D)
     assert isinstance(made.transform("albumentations"), albumentations.DualTransform)
+    with pytest.raises(lila.ArgumentError, match="name the library"):
+        made.transform(p=0.5)  # type: ignore[call-overload]
     with pytest.raises(lila.ArgumentError, match="not averaged over transformations"):
         run("non-invariant").transform()

@@ -168,6 +168,11 @@ class Run:
                 they are, so its transform takes such inputs.
             **options: arguments of the library's own transforms, as `p=0.5` for kornia and albumentations.
         """
+        if library is None and options:
+            raise ArgumentError(
+                f"The options {', '.join(options)} are those of a library's own transforms; name the library: "
+                "run.transform('kornia', ...)."
+            )
         learned = LearnedTransform(self.model.augmentation, inputs or self.input_format)
         return learned if library is None else native_transform(learned, library, **options)
 
@@ -175,10 +180,9 @@ class Run:
         if not isinstance(self.evidence, Estimate):
             raise ArgumentError(
                 "This run was saved without its posterior (run.save_posterior(folder), or `lila train "
-                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training "
-                "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
-                "evidence = lila.Evidence(run.model, run.likelihood, run.prior, "
-                f"structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
+                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training data: "
+                "evidence.posterior(evidence.estimate(data)), with evidence = lila.Evidence(run.model, run.likelihood, "
+                f"run.prior, structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
                 f"layers={self.settings.procedure.layers!r})."
             )
         return self.evidence.curvature

@@ -221,5 +221,8 @@ def test_albumentations_takes_bytes_grey_images_and_a_probability() -> None:
     assert (moved.dtype, moved.shape) == (np.uint8, SIZE)
     expected = transform(torch.from_numpy(grey)[None], noise=native.params["noise"])[0]
     assert np.array_equal(moved, expected.numpy())
+    written = albumentations.to_dict(albumentations.Compose([native]))
+    again = albumentations.from_dict(written, nonserializable={"lila": native})
+    assert again.transforms[0] is native
     never = native_transform(transform, "albumentations", p=0.0)
     assert np.array_equal(albumentations.Compose([never])(image=grey)["image"], grey)

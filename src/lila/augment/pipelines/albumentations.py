@@ -15,7 +15,9 @@ Array = np.ndarray[Any, Any]
 class Learned(DualTransform):  # type: ignore[misc]
     """A learned transform for albumentations' pipelines.
 
-    Its noise comes from PyTorch's generator; albumentations' own decides whether it is applied, if p < 1.
+    Its noise comes from PyTorch's generator; albumentations' own decides whether it is applied, if p < 1. In a pipeline
+    that albumentations writes as a dictionary it is only named: `albumentations.from_dict(written,
+    nonserializable={"lila": transform})` puts it back.
 
     Args:
         transform: the learned transform.
@@ -27,6 +29,15 @@ class Learned(DualTransform):  # type: ignore[misc]
     def __init__(self, transform: LearnedTransform, p: float = 1.0) -> None:
         super().__init__(p=p)
         self.learned = transform
+
+    @classmethod
+    def is_serializable(cls) -> bool:
+        """Return that albumentations cannot make it again from plain data."""
+        return False
+
+    def to_dict_private(self) -> dict[str, Any]:
+        """Return the name under which `albumentations.from_dict` asks for the transform."""
+        return {"__class_fullname__": self.get_class_fullname(), "__name__": "lila"}
 
     def get_params(self) -> dict[str, Any]:
         """Draw the noise of one sample."""
@@ -62,9 +73,7 @@ class Learned(DualTransform):  # type: ignore[misc]
         if not keypoints.size:
             return keypoints
         steps = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        around = torch.from_numpy(
-            keypoints[:, None, :2] + steps
-        )  # (n, 3, 2): the key point, and a pixel along each axis
+        around = torch.from_numpy(keypoints[:, None, :2] + steps)  # (n, 3, 2)
         moved = self.learned.transform_points(around, noise, params["shape"][:2]).numpy()
         J = (moved[:, 1:] - moved[:, :1]).swapaxes(1, 2)
         angle = keypoints[:, 3]
