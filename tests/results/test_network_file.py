@@ -40,6 +40,7 @@ def by_pt2(path: Path) -> Network:
 
 
 READERS = {"onnx": by_onnx, "pt2": by_pt2}
+SLOWLY_BY_ONNX = [pytest.param("onnx", marks=pytest.mark.slow), "pt2"]
 SIX = [0.2, 0.1, 0.8, 0.2, 0.3, 0.15]
 
 
@@ -63,7 +64,7 @@ def test_the_file_gives_the_outputs_of_the_invariant_network(form: str, tmp_path
     assert not torch.allclose(run.model(x), run.model.net(x), atol=1e-3)  # the views matter
 
 
-@pytest.mark.parametrize("form", READERS)
+@pytest.mark.parametrize("form", SLOWLY_BY_ONNX)
 def test_attention_in_float64_and_clouds_of_points(form: str, tmp_path: Path) -> None:
     net = NETWORKS["attention"]().double()
     x, y = torch.rand(4, CHANNELS, SIDE, SIDE, dtype=torch.float64), torch.tensor([0, 1, 2, 0])
@@ -82,7 +83,7 @@ def test_attention_in_float64_and_clouds_of_points(form: str, tmp_path: Path) ->
     torch.testing.assert_close(found, run.model.eval()(clouds[:3]).detach(), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", READERS)
+@pytest.mark.parametrize("form", SLOWLY_BY_ONNX)
 def test_a_network_that_is_not_averaged_is_written_too(form: str, tmp_path: Path) -> None:
     x, y = torch.rand(4, 5), torch.tensor([0, 1, 2, 0])
     run = lila.fit(nn.Linear(5, 3), (x, y), method="non-invariant", epochs=1, progress="silent")
