@@ -17,6 +17,7 @@ from .augment import (
     register_parameterisation,
 )
 from .augment.noise import Draw
+from .augment.pipelines import LearnedTransform
 from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
@@ -32,6 +33,7 @@ from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.metrics import class_scores
 from .model.prior import GaussianPrior
 from .networks import make_model
+from .results.network_file import export_network
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
@@ -62,6 +64,7 @@ __all__ = [
     "ImageSet",
     "InputFormat",
     "InvariantModel",
+    "LearnedTransform",
     "LieImages",
     "LiePoints",
     "Likelihood",
@@ -87,6 +90,7 @@ __all__ = [
     "TensorBoard",
     "augmentation_names",
     "class_scores",
+    "export_network",
     "fit",
     "load",
     "load_data",

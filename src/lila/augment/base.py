@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from lila.augment.fixed import FixedNoise
 from lila.errors import ArgumentError
 
 Shape = tuple[int, ...]
@@ -124,6 +125,28 @@ class Augmentation(nn.Module, ABC):
             points: (x, y) in pixels from the centre of the image, y downwards, shape (n, 2).
             noise: the noise of one transformation, shape (k,).
             shape: the shape of an image.
+        """
+        return None
+
+    def fixed(self, noise: Tensor) -> nn.Module:
+        """Return a module that maps inputs (b, *shape) to views (b, s, *shape) by the same noise for every input.
+
+        A family may override it with a module that has computed whatever does not depend on the inputs.
+
+        Args:
+            noise: values in [-1, 1], shape (s, k).
+        """
+        return FixedNoise(self, noise)
+
+    def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor | None:
+        """Move masks as `forward` moves images, or return None, the default, if the family does not say how.
+
+        Args:
+            masks: labels of pixels as floating-point numbers, shape (b, masks, h, w).
+            noise: the noise of the images, shape (b, s, k).
+
+        Returns:
+            The moved masks, shape (b, s, masks, h, w), with the values of the nearest pixels.
         """
         return None
 

@@ -1,6 +1,6 @@
 """Several augmentations, one after the other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, cast
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lila.augment.base import Augmentation, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
+from lila.augment.fixed import FixedSequence
 from lila.errors import ArgumentError
 
 
@@ -33,20 +34,20 @@ class Compose(Augmentation):
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_noise(x, noise)
-        batch, samples = noise.shape[:2]
-        if not self.parts:
-            return x.unsqueeze(1).expand(batch, samples, *x.shape[1:])
-        first, *others = self._parts()
-        own, rest = noise[..., : first.noise_dim], noise[..., first.noise_dim :]
-        views: Tensor = first(x, own)
-        check_views(first, x, own, views)
-        for part in others:
-            own, rest = rest[..., : part.noise_dim], rest[..., part.noise_dim :]
-            inputs, one_each = views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim)
-            flat: Tensor = part(inputs, one_each)
-            check_views(part, inputs, one_each, flat)
-            views = flat.reshape(batch, samples, *flat.shape[2:])
+        views = _one_after_the_other(self._parts(), _checked_views, x, noise)
+        assert views is not None
         return views
+
+    def fixed(self, noise: Tensor) -> nn.Module:
+        if not self.parts:
+            return super().fixed(noise)
+        own = noise.split([part.noise_dim for part in self._parts()], dim=1)
+        first, *others = zip(self._parts(), own, strict=True)
+        return FixedSequence(first[0].fixed(first[1]), [[part.fixed(e[None]) for e in es] for part, es in others])
+
+    def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor | None:
+        self.check_noise(masks, noise)
+        return _one_after_the_other(self._parts(), _moved_masks, masks, noise)
 
     def check_shape(self, shape: Shape) -> None:
         for part in self._parts():
@@ -116,6 +117,45 @@ class Compose(Augmentation):
                 owners[next(free for free in numbered if free not in owners)] = _Owner(part, name, offset)
             offset += part.noise_dim
         return owners
+
+
+def _one_after_the_other(
+    parts: Sequence[Augmentation],
+    apply: Callable[[Augmentation, Tensor, Tensor], Tensor | None],
+    x: Tensor,
+    noise: Tensor,
+) -> Tensor | None:
+    """Apply augmentations in their order, each with its own share of the noise; None if one of them returns None.
+
+    Args:
+        parts: the augmentations.
+        apply: applies an augmentation to inputs (b, *shape) and noise (b, s, k) of its own.
+        x: the inputs, shape (b, *shape).
+        noise: the noise of all augmentations, shape (b, s, k).
+    """
+    batch, samples = noise.shape[:2]
+    if not parts:
+        return x.unsqueeze(1).expand(batch, samples, *x.shape[1:])
+    first, *others = parts
+    own, rest = noise[..., : first.noise_dim], noise[..., first.noise_dim :]
+    views = apply(first, x, own)
+    for part in others:
+        if views is None:
+            return None
+        own, rest = rest[..., : part.noise_dim], rest[..., part.noise_dim :]
+        flat = apply(part, views.flatten(0, 1), own.reshape(batch * samples, 1, part.noise_dim))
+        views = None if flat is None else flat.reshape(batch, samples, *flat.shape[2:])
+    return views
+
+
+def _checked_views(augmentation: Augmentation, x: Tensor, noise: Tensor) -> Tensor:
+    views: Tensor = augmentation(x, noise)
+    check_views(augmentation, x, noise, views)
+    return views
+
+
+def _moved_masks(augmentation: Augmentation, masks: Tensor, noise: Tensor) -> Tensor | None:
+    return augmentation.transform_masks(masks, noise)
 
 
 @dataclass(frozen=True)

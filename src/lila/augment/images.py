@@ -5,15 +5,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lila._util.choices import choose
 from lila.augment.base import Exporter, InputFormat, Shape
 from lila.augment.exponential import affine_exp
 from lila.augment.export.code import lie_code
+from lila.augment.fixed import FixedWarps
 from lila.augment.lie import Generator, LieFamily
 from lila.augment.parameterisation import Parameterisation
-from lila.augment.warp import Padding, warp
+from lila.augment.warp import Interpolation, Padding, warp
 from lila.errors import ArgumentError, DataError
 
 
@@ -56,6 +57,14 @@ class LieImages(LieFamily):
         self.check_shape(tuple(x.shape[1:]))
         self.check_noise(x, noise)
         return warp(x, self.elements(-noise), self.padding)
+
+    @torch.no_grad()
+    def fixed(self, noise: Tensor) -> nn.Module:
+        return FixedWarps(self.elements(-noise[None])[0], self.padding)
+
+    def transform_masks(self, masks: Tensor, noise: Tensor) -> Tensor:
+        self.check_noise(masks, noise)
+        return warp(masks, self.elements(-noise), self.padding, Interpolation.NEAREST)
 
     @torch.no_grad()
     def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor:

@@ -29,8 +29,10 @@ from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
 from lila.laplace.checks import check_parts
+from lila.laplace.differentiable import differentiable_value
 from lila.laplace.log_likelihood import Average, Fit, check_finite
 from lila.laplace.passes import Pass, check_model, few_examples, gather, pull_back
+from lila.laplace.posterior import Posterior
 from lila.laplace.terms import Estimate
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
@@ -173,6 +175,31 @@ class Evidence:
         """
         in_data = self._second_pass(data, estimate, subset) if self.data_hyperparameters() else {}
         return self._gradients(in_data, estimate.curvature)
+
+    def log_marginal_likelihood(
+        self, data: Data, draw: Draw | None = None, subset: int | None = None, *, audit: bool = True
+    ) -> Tensor:
+        """Return the estimate of the evidence as a float64 scalar that is differentiable in every hyperparameter.
+
+        `log_marginal_likelihood(data).backward()` makes the second pass over the data, and adds what `gradient` returns
+        to the `.grad` of the hyperparameters. In between neither they nor the weights may change.
+
+        Args:
+            data: as in `estimate`.
+            draw: as in `estimate`.
+            subset: as in `estimate`; the gradient uses the same examples.
+            audit: as in `estimate`.
+        """
+        estimate = self.estimate(data, draw, subset, audit=audit)
+
+        def gradients() -> dict[str, Tensor]:
+            return self.gradient(data, estimate, subset)
+
+        return differentiable_value(estimate.value, self.hyperparameters(), self.model.net.parameters(), gradients)
+
+    def posterior(self, estimate: Estimate) -> Posterior:
+        """Return the Laplace posterior over the weights from the curvature of an estimate, under the present prior."""
+        return Posterior(self.model, self.likelihood, self.prior, estimate.curvature)
 
     def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
         """Return the gradients in the parameters of the augmentation and of the likelihood."""

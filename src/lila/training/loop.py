@@ -59,7 +59,7 @@ def train(
 ) -> Run:
     """Train to the last epoch. The first of several processes writes and displays."""
     if not ranks.first:
-        watchers = Watchers()
+        watchers = Watchers(task=watchers.task)
     writer = watchers.writer
     examples = Examples(data, next(state.model.parameters()).device)
     evidence = make_evidence(state, settings, data, ranks)
@@ -102,6 +102,7 @@ def train(
         examples=len(examples),
         baselines=scores.baselines,
         never_predicted=scores.never_predicted,
+        task=watchers.task,
     )
 
 

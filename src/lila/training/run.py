@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import nn
 
-from lila.augment.base import Augmentation
+from lila.augment.base import Augmentation, InputFormat
+from lila.augment.pipelines import LearnedTransform, native_transform
 from lila.curvature import Structure
 from lila.errors import ArgumentError, CheckpointError
 from lila.laplace.evidence import Evidence
@@ -28,7 +29,7 @@ from lila.training.checkpoint import (
     read_checkpoint,
 )
 from lila.training.choices import AveragesName
-from lila.training.description import RunDescription, read_description
+from lila.training.description import RunDescription, TaskDescription, read_description
 from lila.training.history import EpochRecord, range_spread
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
@@ -64,6 +65,7 @@ class Run:
         never_predicted: the classes that several test examples have and that the network predicts for none of them;
             of up to 2,000 training examples if there is no test data.
         examples: the number of training examples.
+        task: what `lila train` made the run from; None for a run of Python.
     """
 
     settings: ResolvedSettings
@@ -78,6 +80,7 @@ class Run:
     examples: int
     baselines: Baselines = NO_BASELINES
     never_predicted: tuple[int, ...] = ()
+    task: TaskDescription | None = None
 
     def __repr__(self) -> str:
         """Return what the run is in a few lines."""
@@ -140,14 +143,46 @@ class Run:
         """The Laplace posterior over the weights, from the factors of the final estimate of the evidence."""
         return Posterior(self.model, self.likelihood, self.prior, self._curvature())
 
+    @property
+    def input_format(self) -> InputFormat:
+        """The shape of an input, and how `lila train` scaled its pixels; not at all in a run of Python."""
+        if self.task is None:
+            channels = self.shape[0] if len(self.shape) == 3 else 1
+            return InputFormat(self.shape, (0.0,) * channels, (1.0,) * channels)
+        return InputFormat(self.shape, self.task.scaling.mean, self.task.scaling.std)
+
+    @overload
+    def transform(self, library: None = None, *, inputs: InputFormat | None = None) -> LearnedTransform: ...
+
+    @overload
+    def transform(self, library: str, *, inputs: InputFormat | None = None, **options: Any) -> Any: ...
+
+    def transform(self, library: str | None = None, *, inputs: InputFormat | None = None, **options: Any) -> Any:
+        """Return the learned augmentation as a transform for a pipeline that loads data, which draws its own noise.
+
+        Args:
+            library: "torchvision", "kornia" or "albumentations" for a transform of that library; None for a module of
+                PyTorch that takes tensors, PIL images, and torchvision's samples with masks, boxes and key points.
+            inputs: how pixels were scaled for training. The transform is then given pixels that are not scaled yet. The
+                default, `input_format`, knows it for a run of `lila train`; a run of Python was given its inputs as
+                they are, so its transform takes such inputs.
+            **options: arguments of the library's own transforms, as `p=0.5` for kornia and albumentations.
+        """
+        if library is None and options:
+            raise ArgumentError(
+                f"The options {', '.join(options)} are those of a library's own transforms; name the library: "
+                "run.transform('kornia', ...)."
+            )
+        learned = LearnedTransform(self.model.augmentation, inputs or self.input_format)
+        return learned if library is None else native_transform(learned, library, **options)
+
     def _curvature(self) -> Structure:
         if not isinstance(self.evidence, Estimate):
             raise ArgumentError(
                 "This run was saved without its posterior (run.save_posterior(folder), or `lila train "
-                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training "
-                "data: lila.Posterior(run.model, run.likelihood, run.prior, evidence.estimate(data).curvature), with "
-                "evidence = lila.Evidence(run.model, run.likelihood, run.prior, "
-                f"structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
+                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training data: "
+                "evidence.posterior(evidence.estimate(data)), with evidence = lila.Evidence(run.model, run.likelihood, "
+                f"run.prior, structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
                 f"layers={self.settings.procedure.layers!r})."
             )
         return self.evidence.curvature
@@ -166,7 +201,7 @@ class Run:
         with locked(folder):
             if (folder / CHECKPOINT).exists():
                 raise ArgumentError(f"{folder} already holds a run; choose another folder.")
-            description = RunDescription.of(self.settings, self.model, self.likelihood)
+            description = RunDescription.of(self.settings, self.model, self.likelihood, self.task)
             description.write(folder)
             tensors = State(self.model, self.likelihood, self.prior, {}, weights_model=self.model).tensors()
             CheckpointWriter(folder, description.run).write(Checkpoint(tensors, len(self.history), self.history))
@@ -202,7 +237,11 @@ def load(
     folder = Path(folder)
     description = read_description(folder)
     result = read_result(folder, description)
-    settings, parts = description.settings, description.architecture
+    settings, parts, task = description.settings, description.architecture, description.task
+    if task is not None and result.shape != task.shape:
+        raise CheckpointError(
+            f"{folder}: the inputs have shape {result.shape} in result.json, but {task.shape} in {RUN}."
+        )
     checkpoint = read_checkpoint(folder, description.run, epochs=settings.epochs)
     if not checkpoint.history:
         raise CheckpointError(f"{folder / CHECKPOINT} is of epoch 0, before which nothing was learned.")
@@ -235,6 +274,7 @@ def load(
         baselines=result.baselines,
         never_predicted=result.never_predicted,
         examples=result.examples,
+        task=task,
     )
 
 

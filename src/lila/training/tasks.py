@@ -74,8 +74,6 @@ def open_run(folder: Path, own: OwnCode = NO_OWN_CODE) -> tuple[Run, TaskDescrip
             f"{folder}: result.json: confusion has {len(run.confusion)} rows, but task.classes in {RUN} has "
             f"{len(task.classes)} names."
         )
-    if run.shape != task.shape:
-        raise CheckpointError(f"{folder}: the inputs have shape {run.shape} in result.json, but {task.shape} in {RUN}.")
     return run, task
 
 
