@@ -125,5 +125,5 @@ def test_what_is_no_format_is_refused(format_: Any, message: str) -> None:
 def test_what_a_format_reads_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spots.csv").write_text("a,1,2,3,4\nb,5,6,7,8\n")
     monkeypatch.setattr(PixelTable, "read", lambda *_: None)
-    with pytest.raises(lila.ArgumentError, match="'pixel-table' reads from .* must be an instance of lila.ImageData"):
+    with pytest.raises(lila.ArgumentError, match=r"'pixel-table' reads from .* must be an instance of lila.ImageData"):
         lila.load_data(lila.Recipe(str(tmp_path / "spots.csv")))
