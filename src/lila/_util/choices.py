@@ -37,7 +37,7 @@ def check_subclass(value: object, parent: type, what: str) -> None:
     if not (isinstance(value, type) and issubclass(value, parent)):
         raise ArgumentError(f"{what} must be a subclass of lila.{parent.__name__}, but is {value!r}.")
     if inspect.isabstract(value):
-        missing = ", ".join(sorted(value.__abstractmethods__))
+        missing = ", ".join(sorted(vars(value)["__abstractmethods__"]))
         raise ArgumentError(f"{what} cannot be {value.__name__}, which does not define {missing}.")
 
 
