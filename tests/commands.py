@@ -13,15 +13,27 @@ import torch
 from PIL import Image
 
 from lila.cli import main
+from lila.networks.registry import MODELS
+from small_lila import SMALL
 
 Lila = Callable[..., subprocess.CompletedProcess[str]]
+OF_NETWORKS = {"models", "bench", "reproduce"}  # commands that are about the networks as they are
 QUICK = ("--epochs", "2", "--samples", "2", "--burn-in", "0", "--batch-size", "8", "--no-baseline")
 
 
 def run_lila(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What a command prints and returns, without a process of its own, which would spend seconds on its imports."""
+    """What a command prints and returns, without a process of its own, which would spend seconds on its imports.
+
+    Its MLP is that of `small_lila`.
+    """
     given, out, err = [str(argument) for argument in arguments], io.StringIO(), io.StringIO()
-    with mock.patch.dict(os.environ, environment), redirect_stdout(out), redirect_stderr(err):
+    networks = {} if OF_NETWORKS & set(given[:1]) else SMALL
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.dict(MODELS, networks),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
         try:
             code = main(given)
         except SystemExit as exit_:  # argparse

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,16 @@ from commands import Lila
 from lila.benchmarks.hyper_steps import checked_passes, measure
 from lila.benchmarks.scaling import Point, memory, scaling, width
 from lila.benchmarks.warps import warp_ratios
-from lila.benchmarks.workloads import Workload, prepare
+from lila.benchmarks.workloads import WORKLOADS, Workload, prepare
 from lila.errors import NumericalError
 
+SMALL = Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5)
 
-def test_bench_measures_and_compares_with_an_earlier_measurement(lila: Lila, tmp_path: Path) -> None:
+
+def test_bench_measures_and_compares_with_an_earlier_measurement(
+    lila: Lila, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "mlp", SMALL)
     before = tmp_path / "before.json"
     quick = ("bench", "--networks", "mlp", "--examples", 4, "--repeats", 1, "--passes", "exact")
     done = lila(*quick, "--out", before, "--json")
@@ -56,8 +62,9 @@ def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None
     assert "other.json was not written by `lila bench --out`" in done.stderr
 
 
-def test_scaling_memory_and_width_are_measured() -> None:
-    point = Point("S = 2", Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5), 8)
+def test_scaling_memory_and_width_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lila.benchmarks.scaling._MLP", SMALL)
+    point = Point("S = 2", SMALL, 8)
     assert {"S = 2: exact", "S = 2: probed"} <= scaling(1, [point]).keys()
     peaks = memory((1032, 2064), Workload("mlp", (1, 8, 8), samples=2, batch=128, width=20))  # batches of 86, one probe
     assert abs(peaks["peak bytes, N = 2064"] - peaks["peak bytes, N = 1032"]) <= 8 * 1032  # the examples' indices
@@ -82,8 +89,7 @@ def test_every_network_of_the_benchmark_can_be_measured() -> None:
 def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_one: int, message: str) -> None:
     import lila as library
 
-    workload = Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5)
-    model, data = prepare(workload, 4)
+    model, data = prepare(SMALL, 4)
     right, calls = library.Evidence.gradient, []
 
     def wrong(*args: object) -> dict[str, torch.Tensor]:
@@ -93,7 +99,7 @@ def test_a_wrong_gradient_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong_on
 
     monkeypatch.setattr(library.Evidence, "gradient", wrong)
     with pytest.raises(NumericalError, match=message):
-        checked_passes(workload, model, data)
+        checked_passes(SMALL, model, data)
 
 
 @pytest.mark.parametrize("wrong", ["values", "gradient"])
@@ -115,7 +121,7 @@ def test_a_wrong_warp_is_not_timed(monkeypatch: pytest.MonkeyPatch, wrong: str) 
 
 
 def test_exact_passes_are_measured_beside_an_epoch_of_as_many_examples() -> None:
-    workload = Workload("mlp", (1, 4, 4), samples=2, batch=4, width=5, exact_examples=4)
+    workload = replace(SMALL, exact_examples=4)
     assert [workload.examples_for(kind, 100) for kind in ("exact", "probed")] == [4, 100]
     assert workload.examples_for("exact", 2) == 2
     assert measure(workload, 8, 1, ["exact", "probed"])["exact: total"] > 0

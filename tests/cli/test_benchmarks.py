@@ -11,6 +11,7 @@ import pytest
 import lila.benchmarks
 from commands import Lila
 from lila.benchmarks.catalogue import BENCHMARKS, Benchmark
+from lila.benchmarks.workloads import WORKLOADS, Workload
 
 SHARED = {"__init__", "catalogue", "measuring", "script", "warps", "workloads"}
 IMPORTED = {"optuna": "optuna", "laplace-torch": "laplace.curvature"}  # `laplace` alone would find tests/laplace
@@ -56,9 +57,12 @@ def test_every_script_starts(
     assert f"python -m lila.benchmarks.{benchmark.name}" in text
 
 
-def test_a_script_prints_json_with_its_settings_and_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_prints_json_with_its_settings_and_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lila.benchmarks.profile_passes import main
 
+    monkeypatch.setitem(WORKLOADS, "mlp", Workload("mlp", (1, 8, 8), samples=2, batch=4, width=50))
     main(["--network", "mlp", "--examples", "4", "--threads", "1"])
     result = json.loads(capsys.readouterr().out)
     assert {"network": "mlp", "examples": 4, "threads": 1}.items() <= result["settings"].items()

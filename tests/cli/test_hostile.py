@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from commands import QUICK, Lila
 from damage import change, checkpoint, put, put_checkpoint
+from small_lila import COMMAND, environment
 
 LOADED = "from pathlib import Path\nPath({marker!r}).touch()\n\n\n"
 CALLED = "def small(shape, classes):\n    Path({marker!r}).touch()\n"
@@ -147,9 +148,9 @@ def test_two_commands_do_not_train_in_one_folder_and_a_kill_frees_it(lila: Lila,
     out = tmp_path / "run"
     train = ["train", str(photos), "--model", "mlp", "--out", str(out), "--samples", "2", "--batch-size", "8"]
     train += ["--epochs", "100000", "--burn-in", "0", "--checkpoint-every", "100000"]
-    command = [sys.executable, "-m", "lila", *train, "--progress", "lines"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as first:
+    command = [sys.executable, *COMMAND, *train, "--progress", "lines"]
+    unbuffered = environment(PYTHONUNBUFFERED="1")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=unbuffered) as first:
         assert first.stdout is not None
         assert first.stdout.readline().split()[0] == "epoch"
         assert first.stdout.readline().lstrip().startswith("1/")

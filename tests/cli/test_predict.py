@@ -34,6 +34,29 @@ def test_probabilities_as_csv_and_json_are_those_of_the_network(
     assert record["class"] == row["class"] == max(record["probabilities"], key=record["probabilities"].get)
 
 
+def test_little_memory_gives_the_same_probabilities_from_fewer_views_at_a_time(
+    lila: Lila, trained: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that somebody else made may need much memory for a single view."""
+    counts: list[int] = []
+    forward = library.InvariantModel.forward
+
+    def counted(model: library.InvariantModel, x: torch.Tensor, noise: torch.Tensor | None = None) -> torch.Tensor:
+        assert noise is not None
+        counts.append(len(x) * noise.shape[1])
+        return forward(model, x, noise)
+
+    monkeypatch.setattr(library.InvariantModel, "forward", counted)
+    expected = json.loads(lila("predict", trained, photos, "--json").stdout)
+    assert max(counts) == 60  # two views of each of 30 images
+    counts.clear()
+    monkeypatch.setattr("lila.cli.predict.available_bytes", lambda device: 1)
+    found = json.loads(lila("predict", trained, photos, "--json").stdout)
+    assert (max(counts), len(counts)) == (1, 61)  # the first one is measured
+    for one, other in zip(found, expected, strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], rel=1e-4)
+
+
 def test_images_of_another_size_are_refused_or_resized(lila: Lila, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (20, 10), 99).save(path)

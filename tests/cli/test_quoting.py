@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from commands import Lila
+from commands import QUICK, Lila
 from damage import change, put
 from lila._util.shell import option, printable, quoted
 from lila.augment.base import InputFormat
@@ -143,6 +143,24 @@ def test_a_terminal_gets_no_escape_sequence_of_a_file(lila: Lila, copied: Path) 
     assert "\x1b" not in done.stderr
     assert "--model $'a:b\\033[2J; rm -r ~'" in done.stderr
     assert printable("a\x1bb\r\N{RIGHT-TO-LEFT OVERRIDE}") == "a\\x1bb\\r\\u202e"
+
+
+def test_a_terminal_gets_no_name_of_a_class_or_a_score_as_it_is(lila: Lila, copied: Path) -> None:
+    change(copied / "run.json", put("task", "classes", value=["a\x1b[2J", "b", "c"]))
+    change(copied / "result.json", put("test", value={"accuracy\x1b]0;title\x07": 0.5}))
+    shown = lila("show", copied, "--classes")
+    assert shown.returncode == 0, shown.stderr
+    assert not set("\x1b\x07") & set(shown.stdout)
+    assert "a\\x1b[2J" in shown.stdout
+
+
+def test_a_terminal_gets_no_name_of_a_folder_as_it_is(lila: Lila, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "photos")
+    (tmp_path / "photos" / "red").rename(tmp_path / "photos" / "red\x1b[2J")
+    done = lila("train", tmp_path / "photos", "--model", "mlp", "--out", tmp_path / "run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "red\\x1b[2J: 8" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["x\nimport os; os.abort()", 'x"""\nraise SystemExit\n"""', "x\rraise SystemExit"])

@@ -6,9 +6,11 @@ import pytest
 
 from commands import QUICK, Lila
 
+MODEL = ("--model", "small_lila:small_mlp")  # which other processes know too
+
 
 def options(photos: Path, out: Path) -> list[object]:
-    return ["train", photos, "--model", "mlp", "--init", "0.1", "--out", out, "--seed", "3", *QUICK]
+    return ["train", photos, *MODEL, "--init", "0.1", "--out", out, "--seed", "3", *QUICK]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -20,7 +22,7 @@ def test_seeds_are_runs_of_their_own_and_their_spread_is_printed(
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["seeds"] == [3, 4]
-    each = [json.loads(lila("show", out / f"seed{seed}", "--json").stdout) for seed in (3, 4)]
+    each = [json.loads(lila("show", out / f"seed{seed}", *MODEL, "--json").stdout) for seed in (3, 4)]
     rotations = [record["ranges"]["rotation"] for record in each]
     assert rotations[0] != rotations[1]
     assert summary["ranges"]["rotation"]["mean"] == pytest.approx(mean(rotations))

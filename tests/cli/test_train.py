@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from commands import QUICK, Lila
+from small_lila import COMMAND, environment
 
 
 def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, trained: Path, photos: Path) -> None:
@@ -107,12 +107,12 @@ def test_known_data_that_is_not_here_says_how_to_get_it(lila: Lila, tmp_path: Pa
 
 
 def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos: Path, tmp_path: Path) -> None:
-    settings = ("--model", "mlp", "--epochs", "12", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
+    settings = ("--model", "mlp", "--epochs", "20", "--samples", "2", "--burn-in", "0", "--batch-size", "8")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert lila("train", photos, "--out", whole, *settings).returncode == 0
-    command = [str(Path(sys.executable).parent / "lila"), "train", str(photos), "--out", str(cut), *settings]
-    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen([*command, "--progress", "lines"], stdout=subprocess.PIPE, text=True, env=env)
+    command = [sys.executable, *COMMAND, "train", str(photos), "--out", str(cut), *settings, "--progress", "lines"]
+    unbuffered = environment(PYTHONUNBUFFERED="1")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=unbuffered)
     assert process.stdout is not None
     while not process.stdout.readline().lstrip().startswith("3/"):
         time.sleep(0.01)
@@ -121,7 +121,7 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos:
     assert process.returncode == 143
     unfinished = lila("show", cut)
     assert unfinished.returncode == 7
-    assert "of 12 epochs are done. Go on with `lila resume" in unfinished.stderr
+    assert "of 20 epochs are done. Go on with `lila resume" in unfinished.stderr
     done = lila("resume", cut, "--json")
     assert done.returncode == 0, done.stderr
     one, two = load_file(whole / "checkpoint.safetensors"), load_file(cut / "checkpoint.safetensors")

@@ -84,7 +84,31 @@ def picture_folder(folder: Path) -> Path:
     return folder
 
 
-BOMBS: tuple[Callable[[Path], Path], ...] = (idx_gzip, npz, zipped, tarred, tar_header, picture_folder)
+def empty_files_in_a_zip(folder: Path) -> Path:
+    """A zip of so many empty files that they take 12 MiB on the disk."""
+    with zipfile.ZipFile(folder / "data.zip", "w") as file:
+        for i in range(3000):
+            file.writestr(f"a/{i}.png", b"")
+    return folder / "data.zip"
+
+
+def empty_files_in_a_tar(folder: Path) -> Path:
+    with tarfile.open(folder / "data.tar.gz", "w:gz") as file:
+        for i in range(3000):
+            file.addfile(tarfile.TarInfo(f"a/{i}.png"))
+    return folder / "data.tar.gz"
+
+
+BOMBS: tuple[Callable[[Path], Path], ...] = (
+    idx_gzip,
+    npz,
+    zipped,
+    tarred,
+    tar_header,
+    picture_folder,
+    empty_files_in_a_zip,
+    empty_files_in_a_tar,
+)
 
 
 @pytest.mark.parametrize("make", BOMBS, ids=lambda make: make.__name__)

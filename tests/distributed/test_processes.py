@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,12 @@ from lila.training.description import read_description
 WORKER = Path(__file__).with_name("worker.py")
 
 
-def torchrun(processes: int, folder: Path, todo: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
-    """Start the worker in so many processes."""
-    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone", *options]
+def torchrun(processes: int, folder: Path, **todos: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Start the worker in so many processes, which do some things one after the other, each in a folder of its name."""
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     return subprocess.run(
-        [*command, str(WORKER), str(folder), json.dumps(todo)],
+        [*command, str(WORKER), str(folder), json.dumps(todos)],
         capture_output=True,
         text=True,
         timeout=240,
@@ -44,7 +46,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 CASES: dict[str, dict[str, Any]] = {
     "kron": {},
-    "streamed, batches smaller than the group": {"stream": True, "settings": {"batch_size": 3}},
+    "streamed": {"stream": True, "settings": {"batch_size": 3}},
     "diag": {"settings": {"structure": "diag"}},
     "probed": {"settings": {"passes": "probed"}},
     "unbiased": {"settings": {"averages": "unbiased", "noise": "independent"}},
@@ -52,56 +54,86 @@ CASES: dict[str, dict[str, Any]] = {
     "sampled": {"settings": {"passes": "sampled", "curvature": "ef"}},
     "augerino": {"settings": {"method": "augerino"}},
 }
-"""What processes do. The last batch of three examples has two, fewer than there are processes."""
+"""What processes do. The last of the streamed batches of three examples has two, fewer than there are processes."""
 
 
-QUICK = {("kron", 2), ("streamed, batches smaller than the group", 4)}
+FEW = {"epochs": 1, "batch_size": 400, "microbatch": 50, "method": "augerino"}
+TOGETHER: dict[int, dict[str, dict[str, Any]]] = {
+    2: {
+        "kron": CASES["kron"],
+        "other_data": {"other_data": 5},
+        "other_seed": {"other_seed": True},
+        "not_finite": {"fault": "nan", "at": 1, "after": 20},  # the last one, as the fault stays
+    },
+    4: {"streamed": CASES["streamed"], "few": {"stream": True, "count": 400, "settings": FEW}},
+}
+"""What the same processes do one after the other, by number of processes: to start them takes longest."""
 
 
-@pytest.mark.parametrize(
-    ("case", "processes"),
-    [
-        pytest.param(case, processes, marks=() if (case, processes) in QUICK else pytest.mark.slow)
-        for case in CASES
-        for processes in (2, 4)
-    ],
-)
-def test_processes_agree_with_one(case: str, processes: int, tmp_path: Path) -> None:
-    alone = worker.found(tmp_path, CASES[case], Ranks())
-    done = torchrun(processes, tmp_path, CASES[case])
-    assert done.returncode == 0, done.stderr
-    results = [found(tmp_path, rank) for rank in range(processes)]
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Return the folder with what so many processes found."""
+
+    @cache
+    def done(processes: int) -> Path:
+        folder = tmp_path_factory.mktemp(f"of-{processes}")
+        ended = torchrun(processes, folder, **TOGETHER[processes])
+        assert ended.returncode == 0, ended.stderr
+        return folder
+
+    return done
+
+
+def assert_agree(results: list[Any], alone: Any) -> None:
     for result in results:
         assert_same(result, alone)
         assert result["weights"] == results[0]["weights"]  # to the bit
 
 
-def test_a_process_does_not_read_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("case", "processes"), [("kron", 2), ("streamed", 4)])
+def test_processes_agree_with_one(case: str, processes: int, together: Callable[[int], Path], tmp_path: Path) -> None:
+    results = [found(together(processes) / case, rank) for rank in range(processes)]
+    assert_agree(results, worker.found(tmp_path, CASES[case], Ranks()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_agree_with_one_in_every_case(case: str, processes: int, tmp_path: Path) -> None:
+    alone = worker.found(tmp_path, CASES[case], Ranks())
+    done = torchrun(processes, tmp_path, case=CASES[case])
+    assert done.returncode == 0, done.stderr
+    assert_agree([found(tmp_path / "case", rank) for rank in range(processes)], alone)
+
+
+def test_a_process_does_not_read_everything(together: Callable[[int], Path]) -> None:
     """Of one epoch and a last estimate it reads its share, and the few by which data and network are checked."""
-    settings = {"epochs": 1, "batch_size": 400, "microbatch": 50, "method": "augerino"}
-    todo = {"stream": True, "count": 400, "settings": settings}
-    assert torchrun(4, tmp_path, todo).returncode == 0
     for rank in range(4):
-        assert found(tmp_path, rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
+        assert found(together(4) / "few", rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, processes: int) -> None:
     whole = worker.found(tmp_path, {}, Ranks())
-    stopped = torchrun(2, tmp_path, {"folder": True, "fault": "die", "at": 1, "after": 120})
+    stopped = torchrun(2, tmp_path, it={"folder": True, "fault": "die", "at": 1, "after": 120})
     assert stopped.returncode != 0
-    assert not (tmp_path / "found-0.json").exists()
-    identity = read_description(tmp_path / "run").run
-    assert read_checkpoint(tmp_path / "run", identity, epochs=4)[1] > 0
-    before = (tmp_path / "run" / "history.jsonl").read_text().splitlines()[0]
-    assert torchrun(processes, tmp_path, {"folder": True, "resume": True}).returncode == 0
-    assert_same(found(tmp_path), whole)
-    assert (tmp_path / "run" / "history.jsonl").read_text().splitlines()[0] == before  # not done again
+    assert not (tmp_path / "it" / "found-0.json").exists()
+    run = tmp_path / "it" / "run"
+    identity = read_description(run).run
+    assert read_checkpoint(run, identity, epochs=4)[1] > 0
+    before = (run / "history.jsonl").read_text().splitlines()[0]
+    resume = {"folder": True, "resume": True}
+    if processes == 1:
+        assert_same(worker.found(tmp_path / "it", resume, Ranks()), whole)
+    else:
+        assert torchrun(processes, tmp_path, it=resume).returncode == 0
+        assert_same(found(tmp_path / "it"), whole)
+    assert (run / "history.jsonl").read_text().splitlines()[0] == before  # not done again
 
 
 def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:
     started = time.monotonic()
-    done = torchrun(3, tmp_path, {"folder": True, "fault": "die", "at": 2})
+    done = torchrun(3, tmp_path, it={"folder": True, "fault": "die", "at": 2})
     assert done.returncode != 0
     assert time.monotonic() - started < 60
     root = done.stderr.partition("Root Cause (first observed failure):")[2]
@@ -111,30 +143,26 @@ def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:
 
 def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -> None:
     started = time.monotonic()
-    done = torchrun(2, tmp_path, {"folder": True, "fault": "hang", "at": 1, "timeout": 5})
+    done = torchrun(2, tmp_path, it={"folder": True, "fault": "hang", "at": 1, "timeout": 5})
     assert done.returncode != 0
     assert time.monotonic() - started < 90
     assert "rank 1 died or did not answer in time" in done.stderr, done.stderr
 
 
-def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(tmp_path: Path) -> None:
-    done = torchrun(2, tmp_path, {"fault": "nan", "at": 1, "after": 20})
-    assert done.returncode != 0
-    told = re.findall(r"NumericalError: Epoch \d: The training loss is not finite", done.stderr)
-    assert len(told) == 2, done.stderr
+def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(together: Callable[[int], Path]) -> None:
+    for rank in range(2):
+        error = found(together(2) / "not_finite", rank)["error"]
+        assert re.match(r"NumericalError: Epoch \d: The training loss is not finite", error)
 
 
 def test_bad_data_at_one_rank_ends_all_with_its_reason(tmp_path: Path) -> None:
-    done = torchrun(2, tmp_path, {"nan_at": 1, "other_data": 0})
+    done = torchrun(2, tmp_path, it={"nan_at": 1, "other_data": 0})
     assert done.returncode != 0
     assert "rank 1 failed: DataError: The input of example 22 contains NaN" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("todo", "reason"),
-    [({"other_data": 5}, "their examples differ"), ({"other_seed": True}, "their settings differ")],
-)
-def test_processes_that_were_started_differently_refuse(tmp_path: Path, todo: dict[str, Any], reason: str) -> None:
-    done = torchrun(2, tmp_path, todo)
-    assert done.returncode != 0
-    assert done.stderr.count(reason) >= 2  # each says so
+@pytest.mark.parametrize("name", ["other_data", "other_seed"])
+def test_processes_that_were_started_differently_refuse(name: str, together: Callable[[int], Path]) -> None:
+    reason = {"other_data": "their examples differ", "other_seed": "their settings differ"}[name]
+    for rank in range(2):
+        assert reason in found(together(2) / name, rank)["error"]  # each says so

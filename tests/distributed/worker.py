@@ -1,4 +1,8 @@
-"""What each process of a test does; started by torchrun. Arguments: a folder, and what to do, as JSON."""
+"""What each process of a test does; started by torchrun. Arguments: a folder, and what to do by name, as JSON.
+
+If there is more than one thing to do, an error of one is written down in place of what it finds, and does not keep the
+processes from the next.
+"""
 
 import json
 import os
@@ -46,10 +50,19 @@ def network(seed: int) -> nn.Sequential:
 
 
 def main() -> None:
-    folder, todo = Path(sys.argv[1]), json.loads(sys.argv[2])
-    with process_group("cpu", timedelta(seconds=todo.get("timeout", 60))) as ranks:
+    folder, todos = Path(sys.argv[1]), json.loads(sys.argv[2])
+    timeout = min(todo.get("timeout", 60) for todo in todos.values())
+    with process_group("cpu", timedelta(seconds=timeout)) as ranks:
         torch.set_num_threads(1)
-        (folder / f"found-{ranks.rank}.json").write_text(json.dumps(found(folder, todo, ranks)))
+        for name, todo in todos.items():
+            (folder / name).mkdir(exist_ok=True)
+            try:
+                result = found(folder / name, todo, ranks)
+            except lila.LilaError as error:
+                if len(todos) == 1:
+                    raise
+                result = {"error": f"{type(error).__name__}: {error}"}
+            (folder / name / f"found-{ranks.rank}.json").write_text(json.dumps(result))
 
 
 def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:

@@ -4,7 +4,8 @@ A case is known by the name of its target and a number, and is the same each tim
 give a result that passes the target's own checks, or raise an error of lila. Any other exception, more than `SECONDS`
 seconds, and an allocation beyond `MEMORY` bytes are failures.
 
-To fuzz something else, add a `Target` to a test module: valid files, and a function that opens the folder with them.
+To fuzz something else, add a `Target` to `data_targets` or `run_targets`: valid files, and a function that opens the
+folder with them.
 """
 
 import os

@@ -138,7 +138,15 @@ def _inside_checkpoint(content: bytes, random: Random) -> bytes:
         text = random.choice((*map(str, NUMBERS), *TEXTS)).encode(errors="ignore").decode()
         metadata[random.choice(sorted(metadata) or ["epoch"])] = text
     seal = {"sha256": digest(tensors)} if random.random() < 0.9 else {}
-    return save(tensors, metadata | seal)
+    return in_order(save(tensors, metadata | seal))
+
+
+def in_order(content: bytes) -> bytes:
+    """Sort the entries of the header of a safetensors file, whose order is otherwise another in each process."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
 
 
 def _metadata(content: bytes) -> dict[str, str]:
@@ -150,7 +158,7 @@ def _metadata(content: bytes) -> dict[str, str]:
 
 
 def _other_tensor(tensor: torch.Tensor, random: Random) -> torch.Tensor:
-    chance, changed = random.random(), tensor.clone()
+    chance, changed = random.random(), (tensor.real if tensor.is_complex() else tensor).clone()
     if chance < 0.3 and changed.numel():
         value = random.choice((float("nan"), float("inf"), 1e38, -1e38, 1e-38, 0.0, 1e6))
         changed.view(-1)[random.randrange(changed.numel())] = value if changed.is_floating_point() else 7

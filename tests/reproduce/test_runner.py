@@ -33,14 +33,14 @@ from lila.training.settings import Settings
 TRAINING = Training(
     "digits",
     "mlp",
-    Settings(epochs=3, batch_size=50, samples=2, burn_in=1, checkpoint_every=1, microbatch=50),
-    subset=100,
+    Settings(epochs=3, batch_size=20, samples=2, burn_in=1, checkpoint_every=1, microbatch=20, structure="diag"),
+    subset=40,
     version="partially-rotated",
 )
 
 
 class Tiny(Comparison):
-    """Two methods on a hundred digits."""
+    """Two methods on a few digits."""
 
     name = "tiny"
     title = "A tiny experiment"
@@ -99,9 +99,9 @@ def test_nothing_is_done_twice(jobs: list[Job], results: tuple[Path, list[Any]])
 
 
 def test_a_result_is_what_fit_gives(results: tuple[Path, list[Any]]) -> None:
-    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=100))
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=TRAINING.subset))
     torch.manual_seed(0)
-    net = lila.make_model("mlp", task.shape, 10)
+    net = lila.make_model(TRAINING.model, task.shape, 10)
     run = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", settings=TRAINING.settings)
     assert results[1][0]["ranges"] == pytest.approx(dict(run.ranges), rel=1e-5)
     assert results[1][0]["evidence"]["value"] == pytest.approx(run.evidence.value, rel=1e-4)
@@ -195,7 +195,7 @@ def until(met: Callable[[], bool], seconds: float = 90) -> None:
 
 def test_images_are_kept_with_a_result(tmp_path: Path) -> None:
     result = work(TRAINING.changed(method="non-invariant").job().arguments, Surroundings(tmp_path))
-    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=100))
+    task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=TRAINING.subset))
     assert isinstance(task.train, tuple)
     torch.testing.assert_close(pictures(result), task.train[0][:4], rtol=0, atol=0.5 / 255 + 1e-6)
 

@@ -1,7 +1,7 @@
 """Runs are killed at random moments and go on, 200 times: each ends as if it had never been interrupted, bit for bit.
 
-LILA_STORM_KILLS sets another number of kills. Moments are drawn from a seed, but where they hit a run depends on the
-machine.
+LILA_STORM_KILLS sets another number of kills, LILA_STORM_SEED another seed of the first run and of the moments. Where
+these hit a run depends on the machine.
 """
 
 import json
@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from commands import run_lila
 
 KILLS = int(os.environ.get("LILA_STORM_KILLS", "200"))
+FIRST = int(os.environ.get("LILA_STORM_SEED", "0"))
 OF_RUN = 20  # kills of a run at most; then it may end
 EARLY = 0.2  # share of the kills that come at any time after the start, mostly while modules are imported
 START, TRAINING = 4.0, 0.5  # seconds in which kills come: after the start, and after the first epoch of a process
@@ -67,7 +68,7 @@ def killed(command: list[str], folder: Path, random: Random | None) -> bool:
         if random is not None:
             early = random.random() < EARLY
             if not early:
-                process.stdout.readline()  # of the first epoch, or the end of the file
+                process.stdout.readline()  # the header, which comes with the first epoch, or the end of the file
             timer = threading.Timer(random.uniform(0, START if early else TRAINING), process.kill)
             timer.start()
         _, told = process.communicate()
@@ -83,7 +84,7 @@ def test_runs_that_are_killed_at_random_moments_end_as_if_they_had_not_been(
 ) -> None:
     (tmp_path / "storm_network.py").write_text(NETWORK)
     monkeypatch.syspath_prepend(str(tmp_path))
-    random, kills, seed = Random(0), 0, 0
+    random, kills, seed = Random(FIRST), 0, FIRST
     lives: list[int] = []
     while kills < KILLS:
         folder, of_run = tmp_path / f"killed-{seed}", 0
@@ -101,7 +102,7 @@ def test_runs_that_are_killed_at_random_moments_end_as_if_they_had_not_been(
         assert {path.name for path in folder.iterdir()} == {path.name for path in whole.iterdir()}
         lives.append(of_run)
         kills, seed = kills + of_run, seed + 1
-    print(f"{kills} kills of {seed} runs, {min(lives)} to {max(lives)} of each")
+    print(f"{kills} kills of {len(lives)} runs, {min(lives)} to {max(lives)} of each")
 
 
 def assert_same(one: Result, two: Result) -> None:

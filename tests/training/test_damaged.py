@@ -58,6 +58,9 @@ DAMAGES: list[tuple[str, Change, str]] = [
     ("run.json", put("architecture", "net", "children", "1", "arguments", "device", value="cuda"), "is no argument of"),
     ("run.json", put("architecture", "net", "children", "1", "arguments", "bias", value={}), "a short text or a list"),
     ("run.json", put("architecture", "net", "children", "a.b", value=RELU), r"a\.b"),
+    ("run.json", put("architecture", "net", "children", "\n" * 300, value=3), r"net\.'\\n.* does not describe a"),
+    ("run.json", put("architecture", "net", "children", "1", "arguments", "\n" * 300, value=3), "is no argument of"),
+    ("run.json", put("settings", "method", value="magic\t" * 10**5), "no method named 'magic"),
     ("run.json", put("architecture", "augmentation", value=LAYER), "kind Augmentation, not a Linear"),
     ("run.json", put("architecture", "augmentation", "arguments", "generators", value=["flip"]), "no generator 'flip'"),
     ("run.json", put("architecture", "likelihood", value={"class": "os.system"}), "names a module 'os.system'"),
@@ -86,6 +89,7 @@ def test_a_value_that_is_wrong_is_named(folder: Path, name: str, how: Change, me
     with pytest.raises(lila.CheckpointError, match=message) as caught:
         lila.load(folder)
     assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json", "history.jsonl"])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,14 @@ def wait_for_epoch(process: subprocess.Popen[str]) -> int:
     return int(process.stdout.readline())
 
 
+@cache
 def expected() -> lila.Run:
-    return lila.fit(network(), data(), lila.Affine2d(), **SETTINGS)
+    """What an uninterrupted run comes to."""
+    return lila.fit(network(), data(), lila.Affine2d(), progress="silent", **SETTINGS)
 
 
 def finished(folder: Path) -> lila.Run:
-    return lila.resume(folder, network(), data(), lila.Affine2d())
+    return lila.resume(folder, network(), data(), lila.Affine2d(), progress="silent")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])

@@ -9,7 +9,7 @@ from test_fit import QUICK, assert_same, data, network, run
 import lila
 from lila.laplace.terms import Terms
 from lila.training.history import Seconds
-from lila.training.progress import ProgressName, displayed_progress
+from lila.training.progress import ProgressName, WholeRun, displayed_progress
 
 
 def test_lines_tell_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +41,7 @@ def test_a_terminal_gets_a_table() -> None:
     )
     text = io.StringIO()
     terminal = Console(file=text, force_terminal=True, width=100)
-    with displayed_progress(ProgressName.AUTO, 30, 100, lambda: 81.0, console=terminal) as display:
+    with displayed_progress(ProgressName.AUTO, WholeRun(30, 100, lambda: 81.0), terminal) as display:
         display.epoch(record)
         assert "━" not in text.getvalue()
         with mock.patch("lila.training.progress._REFRESH", 0.0):
@@ -55,7 +55,7 @@ def test_rows_name_their_columns_now_and_then_and_show_the_largest_ranges() -> N
     ranges = {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.4}
     readable = {name: f"±{value}" for name, value in ranges.items()}
     text = io.StringIO()
-    with displayed_progress(ProgressName.LINES, 30, 100, console=Console(file=text)) as display:
+    with displayed_progress(ProgressName.LINES, WholeRun(30, 100), Console(file=text)) as display:
         for epoch in range(1, 31):
             display.epoch(lila.EpochRecord(epoch=epoch, loss=0.5, ranges=ranges, readable_ranges=readable))
     lines = text.getvalue().splitlines()

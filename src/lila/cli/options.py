@@ -2,9 +2,11 @@
 
 import argparse
 import re
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import shtab
 
@@ -73,9 +75,9 @@ def add_settings(
             continue
         made = parser.add_argument(
             f"--{field.name.replace('_', '-')}",
-            type=_reader(field),
+            type=_KINDS[_kind(field)][0],
             default=argparse.SUPPRESS,
-            metavar=_metavar(field),
+            metavar=_KINDS[_kind(field)][1],
             help=described[field.name].replace("%", "%%") + _default(field),
         )
         if field.name in choices:
@@ -110,21 +112,19 @@ def read_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2] or found[1])
 
 
-_READERS = {"int": int, "float": float, "str": str, "tuple[int, int]": read_size}
+_KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "N"),
+    float: (float, "X"),
+    str: (str, "TEXT"),
+    tuple[int, int]: (read_size, "SIZE"),
+}
+"""The function that reads a value from the command line and the name of the value in the help, by type of field."""
 
 
-def _reader(field: Field[Any]) -> Any:
-    return _READERS[_type_name(field)]
-
-
-def _type_name(field: Field[Any]) -> str:
-    name = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
-    whole = str(field.type) if "|" in str(field.type) else name
-    return str(whole).removesuffix(" | None")
-
-
-def _metavar(field: Field[Any]) -> str:
-    return {"int": "N", "float": "X", "str": "TEXT", "tuple[int, int]": "SIZE"}[_type_name(field)]
+def _kind(field: Field[Any]) -> Any:
+    """Return the type of a field's values, without the None that some have as default."""
+    kinds = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
+    return kinds[0]
 
 
 def _default(field: Field[Any]) -> str:

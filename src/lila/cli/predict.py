@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lila._util.allocation import Allocation
 from lila._util.files import replaced
+from lila._util.memory import available_bytes
 from lila._util.spreadsheets import safe_cell
 from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 from lila.data.image_files import SUFFIXES, ImageFiles, image_paths
@@ -27,7 +29,8 @@ EXAMPLES = """examples:
   lila predict runs/photos one.png two.png --json
   lila predict runs/photos new/ --posterior"""
 
-_VIEWS = 2_000  # transformed images in memory at a time, about
+_VIEWS = 2_000  # transformed images in memory at a time, at most
+_SHARE = 0.25  # the share of the free memory that their forward pass may take
 _JACOBIANS = 2**26  # entries of Jacobians in memory at a time, about
 
 
@@ -80,12 +83,13 @@ def probabilities(opened: Run, task: TaskDescription, files: ImageFiles, *, by_p
         NumericalError: a probability is not finite.
     """
     images = ImageSet(files, torch.zeros(len(files.paths), dtype=torch.int64))
-    size = max(_VIEWS // opened.model.samples, 1)
+    views = _views_at_once(opened.model, task.shape)
+    size = max(views // opened.model.samples, 1)
 
     def predict(x: Tensor) -> Tensor:
         if by_posterior:
             return opened.posterior.predict(x)
-        return opened.likelihood.predict(_outputs(opened.model, x))
+        return opened.likelihood.predict(_outputs(opened.model, x, views))
 
     if by_posterior:
         weights = sum(layer.size for layer in opened.posterior.curvature.layers)
@@ -98,11 +102,20 @@ def probabilities(opened: Run, task: TaskDescription, files: ImageFiles, *, by_p
     return found
 
 
-def _outputs(model: InvariantModel, x: Tensor) -> Tensor:
-    """Return the outputs under the noise of evaluation mode, with about `_VIEWS` views in memory at a time."""
+def _views_at_once(model: InvariantModel, shape: tuple[int, ...]) -> int:
+    """Return how many views of an image the network can take at once, from the memory that one view takes."""
+    x = torch.zeros(1, *shape, dtype=next(model.parameters()).dtype)
+    with Allocation() as one_view:
+        model(x, model.fixed_noise(x)[:, :1])
+    fit = int(_SHARE * available_bytes(x.device) / max(one_view.peak, 1))
+    return max(min(_VIEWS, fit), 1)
+
+
+def _outputs(model: InvariantModel, x: Tensor, views: int) -> Tensor:
+    """Return the outputs under the noise of evaluation mode, with about so many views in memory at a time."""
     x = x.to(next(model.parameters()).dtype)
     noise = model.fixed_noise(x)
-    parts = noise.split(max(_VIEWS // len(x), 1), dim=1)
+    parts = noise.split(max(views // len(x), 1), dim=1)
     return torch.stack([model(x, part) * (part.shape[1] / noise.shape[1]) for part in parts]).sum(0)
 
 

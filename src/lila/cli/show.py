@@ -40,9 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     opened, task = open_run(arguments.run, own_code(arguments))
     if arguments.picture is not None:
         draw(opened, task, arguments.picture, named_paths=arguments.with_images)
-    print(json.dumps(record(opened), indent=2) if arguments.json else opened.summary())
+    print(json.dumps(record(opened), indent=2) if arguments.json else printable(opened.summary()))
     if arguments.classes and not arguments.json:
-        print(by_class(opened, task))
+        print(printable(by_class(opened, task)))
     return 0
 
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from lila._util.memory import readable_bytes
+from lila._util.shell import printable
 from lila.data.examples import Data, Examples
 from lila.training.description import TaskDescription
 from lila.training.forecast import Forecast, readable_seconds
@@ -34,7 +35,8 @@ def announcement(
         forecast: of the time.
         memory: the bytes that the run is expected to take.
     """
-    return "\n".join([_data(data, test, task, state), _network(state, settings, task), _cost(state, forecast, memory)])
+    lines = [_data(data, test, task, state), _network(state, settings, task), _cost(state, forecast, memory)]
+    return printable("\n".join(lines))  # names of classes come from the names of folders
 
 
 def _data(data: Data, test: Data | None, task: TaskDescription | None, state: State) -> str:

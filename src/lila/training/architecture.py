@@ -24,6 +24,7 @@ from lila.augment import Augmentation, Compose
 from lila.augment.registry import build_augmentation, describe_augmentation
 from lila.errors import CheckpointError, LilaError
 from lila.model import fixup, likelihood
+from lila.training.schema import at
 
 Description = dict[str, Any]
 
@@ -64,6 +65,7 @@ _MOST_WHOLE = 2**31  # of a whole number among the arguments
 _MOST_OF_OWN = 2**16  # of one among the arguments of lila's own modules
 _MOST_DEPTH = 2**10  # layers of lila's own networks
 _MOST_TEXT = 100  # characters
+_MOST_OF_MESSAGE = 300  # characters of an error that says what was wrong
 _MOST_BUFFERS = 2**28  # bytes of what a network holds beside the tensors of its checkpoint
 _MOST_OF_EXAMPLE = 2**32  # bytes that a forward pass of one example may take
 
@@ -127,7 +129,7 @@ def build(description: Any, place: str = "The description", kind: type[nn.Module
         children = description.get("children")
         if not isinstance(children, dict):
             raise CheckpointError(f"{place}.children must be a JSON object.")
-        return _container(cls, {key: build(child, f"{place}.{key}", kind) for key, child in children.items()}, place)
+        return _container(cls, {key: build(child, at(place, key), kind) for key, child in children.items()}, place)
     arguments = _checked_arguments(cls, description.get("arguments"), place)
     try:
         return cls(**arguments)
@@ -209,7 +211,7 @@ def _checked_arguments(cls: type[nn.Module], arguments: Any, place: str) -> dict
     own = cls in _OWN
     for name, value in arguments.items():
         if name not in names:
-            raise CheckpointError(f"{place}.arguments.{name[:40]} is no argument of {cls.__name__}.")
+            raise CheckpointError(f"{at(f'{place}.arguments', name)} is no argument of {cls.__name__}.")
         most = _MOST_DEPTH if name == "depth" else _MOST_OF_OWN if own else _MOST_WHOLE
         check_plain(value, f"{place}.arguments.{name}", most)
     return {name: tuple(v) if isinstance(v, list) and not own else v for name, v in arguments.items()}
@@ -221,7 +223,7 @@ def _build_family(description: dict[str, Any], place: str) -> Augmentation:
     if not isinstance(family, str) or not isinstance(arguments, dict):
         raise CheckpointError(f"{place} does not describe an augmentation by the name of a family and its arguments.")
     for name, value in arguments.items():
-        check_plain(value, f"{place}.arguments.{name[:40]}", _MOST_OF_OWN)
+        check_plain(value, at(f"{place}.arguments", name), _MOST_OF_OWN)
     try:
         return build_augmentation(description)
     except (LilaError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
@@ -265,4 +267,4 @@ def _makes(description: Description, module: nn.Module) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(error).splitlines() or [type(error).__name__])[0][:_MOST_OF_MESSAGE]

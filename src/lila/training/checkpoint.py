@@ -24,7 +24,7 @@ from torch import Tensor
 from lila._util.files import replaced
 from lila.errors import CheckpointError
 from lila.training.history import EpochRecord, from_json, to_json
-from lila.training.schema import parse_json, read_text
+from lila.training.schema import check_file, check_no_link, parse_json, read_text
 
 FORMAT = "lila-checkpoint-2"
 RUN, RESULT = "run.json", "result.json"
@@ -57,6 +57,7 @@ class CheckpointWriter:
     def __init__(self, folder: Path, identity: str, history: Sequence[EpochRecord] = ()) -> None:
         self._folder, self._identity, self._records = folder, identity, len(history)
         path = folder / HISTORY
+        check_no_link(path)
         lines = path.read_bytes().splitlines(keepends=True)[: len(history)] if path.exists() else []
         self._bytes = sum(map(len, lines))
 
@@ -102,6 +103,7 @@ def read_checkpoint(folder: Path, identity: str, *, epochs: int) -> Checkpoint:
     path = folder / CHECKPOINT
     if not path.exists():
         raise CheckpointError(f"There is no checkpoint in {folder}: {CHECKPOINT} is missing.")
+    check_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lila.errors import CheckpointError
+from lila.training.schema import check_no_link
 
 if sys.platform != "win32":
     import fcntl
@@ -34,6 +35,7 @@ def locked(folder: Path) -> Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
+    check_no_link(path)
     descriptor = _acquire(path)
     _open_locks.add(descriptor)
     try:

@@ -26,7 +26,7 @@ from lila.training.final import final_evidence, final_scores
 from lila.training.forecast import follows_epoch
 from lila.training.history import EpochRecord, Seconds
 from lila.training.interruption import saved_on_interruption
-from lila.training.progress import SILENCE, Display, ProgressName, displayed_progress
+from lila.training.progress import SILENCE, Display, ProgressName, WholeRun, displayed_progress
 from lila.training.rehearsal import foretold_bytes, rehearse
 from lila.training.run import Run
 from lila.training.settings import ResolvedSettings
@@ -121,7 +121,7 @@ def _watched(
         announced = announcement(state, data, settings, test=test, task=watchers.task, forecast=forecast, memory=memory)
         print(announced, file=sys.stderr, flush=True)
     left = None if forecast is None else partial(forecast.left, state.history)
-    with displayed_progress(watchers.progress, settings.epochs, len(Examples(data)), left) as display:
+    with displayed_progress(watchers.progress, WholeRun(settings.epochs, len(Examples(data)), left)) as display:
         yield display
 
 

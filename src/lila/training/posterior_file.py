@@ -11,6 +11,7 @@ from lila._util.ranks import ALONE
 from lila.curvature import Structure
 from lila.errors import CheckpointError
 from lila.training.checkpoint import RUN, check_identity, digest
+from lila.training.schema import check_file
 
 FORMAT = "lila-posterior-1"
 POSTERIOR = "posterior.safetensors"
@@ -47,6 +48,7 @@ def read_posterior(folder: Path, identity: str, zeros: Structure) -> Structure |
     path = folder / POSTERIOR
     if not path.exists():
         return None
+    check_file(path)
     expected = {f"curvature.{i}": t for i, t in enumerate(zeros.tensors())}
     try:
         with safe_open(path, framework="pt") as file:

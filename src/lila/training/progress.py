@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
-from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -30,8 +30,27 @@ class ProgressName(StrEnum):
     SILENT = "silent"
 
 
-class Display(Protocol):
-    """Displays the progress of a run."""
+@dataclass(frozen=True)
+class WholeRun:
+    """The run whose epochs are displayed.
+
+    Attributes:
+        epochs: the number of epochs of the whole run.
+        examples: the number of training examples.
+        left: returns the seconds that are left; nothing is said of them if None.
+    """
+
+    epochs: int
+    examples: int
+    left: Callable[[], float] | None = None
+
+    def time_left(self) -> str:
+        """Return the time that is left as text."""
+        return "-" if self.left is None else readable_seconds(self.left())
+
+
+class Display:
+    """Displays the progress of a run. This one displays nothing."""
 
     def epoch(self, record: EpochRecord) -> None:
         """Display an epoch that is done, and the time that is left."""
@@ -40,22 +59,16 @@ class Display(Protocol):
         """Display the share of the present epoch's batches that is done."""
 
 
+SILENCE = Display()
+
+
 @contextmanager
-def displayed_progress(
-    name: ProgressName,
-    epochs: int,
-    examples: int,
-    left: Callable[[], float] | None = None,
-    *,
-    console: Console | None = None,
-) -> Iterator[Display]:
+def displayed_progress(name: ProgressName, run: WholeRun, console: Console | None = None) -> Iterator[Display]:
     """Open a display for as long as a run lasts.
 
     Args:
         name: the way to display progress; AUTO is LIVE in a terminal and LINES elsewhere.
-        epochs: of the whole run.
-        examples: the number of training examples.
-        left: returns the seconds that are left; nothing is said of them if None.
+        run: the run.
         console: where to display it; standard output if None.
     """
     console = console or Console(file=sys.stdout)
@@ -63,38 +76,21 @@ def displayed_progress(
         name = ProgressName.LIVE if console.is_terminal else ProgressName.LINES
     if name is ProgressName.LIVE:
         with Live(console=console, auto_refresh=False) as live:
-            yield LiveTable(live, epochs, examples, left)
-    elif name is ProgressName.LINES:
-        yield Rows(console, epochs, examples, left)
+            yield LiveTable(live, run)
     else:
-        yield SILENCE
+        yield Rows(console, run) if name is ProgressName.LINES else SILENCE
 
 
-class Silence:
-    """Displays nothing."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        """Display nothing."""
-
-    def within(self, share: float) -> None:
-        """Display nothing."""
-
-
-SILENCE = Silence()
-
-
-class Rows:
+class Rows(Display):
     """Writes a row of a table for each epoch, and the names of the columns now and then.
 
     Args:
         console: where to write.
-        epochs: of the whole run.
-        examples: the number of training examples.
-        left: returns the seconds that are left.
+        run: the run.
     """
 
-    def __init__(self, console: Console, epochs: int, examples: int, left: Callable[[], float] | None) -> None:
-        self._console, self._epochs, self._examples, self._left = console, epochs, examples, left
+    def __init__(self, console: Console, run: WholeRun) -> None:
+        self._console, self._run = console, run
         self._rows = 0
 
     def epoch(self, record: EpochRecord) -> None:
@@ -102,33 +98,28 @@ class Rows:
         if self._rows % _HEADER_EVERY == 0:
             self._write(header())
         self._rows += 1
-        self._write(row(record, self._epochs, self._examples, _readable(self._left)))
-
-    def within(self, share: float) -> None:
-        """Write nothing: a row is of a whole epoch."""
+        self._write(row(record, self._run))
 
     def _write(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
-class LiveTable:
+class LiveTable(Display):
     """Renews a table of two columns after each epoch, and a bar within it.
 
     Args:
         live: what is renewed.
-        epochs: of the whole run.
-        examples: the number of training examples.
-        left: returns the seconds that are left.
+        run: the run.
     """
 
-    def __init__(self, live: Live, epochs: int, examples: int, left: Callable[[], float] | None) -> None:
-        self._live, self._epochs, self._examples, self._left = live, epochs, examples, left
+    def __init__(self, live: Live, run: WholeRun) -> None:
+        self._live, self._run = live, run
         self._facts: dict[str, str] = {}
         self._drawn = 0.0
 
     def epoch(self, record: EpochRecord) -> None:
         """Renew the table."""
-        self._facts = facts(record, self._epochs, self._examples, _readable(self._left))
+        self._facts = facts(record, self._run)
         self._draw(None)
 
     def within(self, share: float) -> None:
@@ -146,18 +137,12 @@ class LiveTable:
         self._drawn = perf_counter()
 
 
-def _readable(left: Callable[[], float] | None) -> str:
-    return "-" if left is None else readable_seconds(left())
-
-
-def facts(record: EpochRecord, epochs: int, examples: int, left: str) -> dict[str, str]:
+def facts(record: EpochRecord, run: WholeRun) -> dict[str, str]:
     """Return what is displayed of an epoch in a terminal, as text by name."""
-    texts = {"epoch": f"{record.epoch}/{epochs}", "loss": f"{record.loss:.4f}"}
-    if record.accuracy is not None:
-        texts["accuracy"] = f"{record.accuracy:.1%}"
+    texts = _weights(record, run)
     if record.evidence is not None:
-        texts["evidence"] = record.evidence.per_example(examples).removeprefix("evidence ")
-    return texts | dict(record.readable_ranges) | {"left": left}
+        texts["evidence"] = record.evidence.per_example(run.examples).removeprefix("evidence ")
+    return texts | dict(record.readable_ranges) | {"left": run.time_left()}
 
 
 def header() -> str:
@@ -165,18 +150,22 @@ def header() -> str:
     return "".join(name.rjust(width) for name, width in _WIDTHS.items()) + "  largest ranges"
 
 
-def row(record: EpochRecord, epochs: int, examples: int, left: str) -> str:
+def row(record: EpochRecord, run: WholeRun) -> str:
     """Return an epoch as a row of a table; the evidence is in nats per example."""
-    e = record.evidence
-    texts = {
-        "epoch": f"{record.epoch}/{epochs}",
-        "loss": f"{record.loss:.4f}",
-        "accuracy": "-" if record.accuracy is None else f"{record.accuracy:.1%}",
-        "evidence": "-" if e is None else f"{e.value / examples:.3f}",
-        "fit": "-" if e is None else f"{e.log_likelihood / examples:.3f}",
-        "complexity": "-" if e is None else f"{-e.complexity / examples:.3f}",
-        "left": left,
-    }
+    texts = _weights(record, run) | {"left": run.time_left()}
+    if record.evidence is not None:
+        e = record.evidence
+        terms = {"evidence": e.value, "fit": e.log_likelihood, "complexity": -e.complexity}
+        texts |= {name: f"{value / run.examples:.3f}" for name, value in terms.items()}
     largest = sorted(record.readable_ranges, key=lambda name: -record.ranges.get(name, 0.0))[:_SHOWN]
     ranges = ", ".join(f"{name} {record.readable_ranges[name]}" for name in largest)
-    return ("".join(texts[name].rjust(width) for name, width in _WIDTHS.items()) + f"  {ranges}").rstrip()
+    columns = "".join(texts.get(name, "-").rjust(width) for name, width in _WIDTHS.items())
+    return f"{columns}  {ranges}".rstrip()
+
+
+def _weights(record: EpochRecord, run: WholeRun) -> dict[str, str]:
+    """Return what the steps of the weights have led to, as text by name."""
+    texts = {"epoch": f"{record.epoch}/{run.epochs}", "loss": f"{record.loss:.4f}"}
+    if record.accuracy is not None:
+        texts["accuracy"] = f"{record.accuracy:.1%}"
+    return texts

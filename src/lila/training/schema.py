@@ -6,6 +6,7 @@ the file and the field.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from math import isfinite
@@ -16,8 +17,10 @@ from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 from lila.errors import CheckpointError, LilaError
 
 _MOST_BYTES = 2**24  # of a JSON value; what a run writes takes some thousands
+_MOST_OF_FILE = 2**30  # bytes of a text file; the history of an epoch takes some thousands
 _MOST_DEPTH = 32  # levels of nested lists and objects
 _MOST_NAME = 40  # characters of a field's name in a message
+_MOST_OF_MESSAGE = 300  # characters of an error that says what was wrong
 _MOST_WHOLE = 2**53  # beyond it not every whole number is a number of JSON
 
 
@@ -45,10 +48,30 @@ def parse_json(text: str, place: str) -> Any:
 
 def read_text(path: Path) -> str:
     """Read a text file of a run."""
+    check_file(path)
+    if path.stat().st_size > _MOST_OF_FILE:
+        raise CheckpointError(
+            f"{path} is damaged: it has {path.stat().st_size:,} bytes, and at most {_MOST_OF_FILE:,} fit."
+        )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is damaged and cannot be read: {error}") from error
+
+
+def check_file(path: Path) -> None:
+    """Raise CheckpointError unless a path is a regular file: reading a pipe or a device might never end."""
+    if not path.is_file():
+        raise CheckpointError(f"{path} cannot be read: it is not a regular file.")
+
+
+def check_no_link(path: Path) -> None:
+    """Raise CheckpointError if a path that is about to be written to is a link: another file would be changed."""
+    if path.is_symlink():
+        raise CheckpointError(
+            f"{path} is a link, and writing to it would change {os.readlink(path)[:80]!r}. Put the file itself in its "
+            "place, or remove the link."
+        )
 
 
 def checked(kind: Any, value: Any, place: str) -> Any:
@@ -120,7 +143,8 @@ def _instance(kind: Any, value: Any, place: str) -> Any:
     try:
         return kind(**made)
     except LilaError as error:
-        raise CheckpointError(f"{place.removesuffix(': ')} is not what a run writes: {error}") from error
+        told = str(error)[:_MOST_OF_MESSAGE]  # it may repeat a text of any length
+        raise CheckpointError(f"{place.removesuffix(': ')} is not what a run writes: {told}") from error
 
 
 def _sequence(origin: type, arguments: tuple[Any, ...], value: Any, place: str) -> Any:

@@ -24,6 +24,7 @@ Members = Generator[tuple[PurePosixPath, IO[bytes]], None, None]
 _CHUNK = 2**20
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 _DEEPEST = 4  # archives inside of archives
+_BLOCK = 4096  # bytes that a file takes on the disk at least, though it be empty
 
 
 class Archive(Format):
@@ -101,6 +102,7 @@ def _zip_members(archive: Path) -> Members:
     with open_regular(archive) as file, zipfile.ZipFile(file) as packed:
         entries = [entry for entry in packed.infolist() if not entry.is_dir()]
         check_unpacked(archive, sum(entry.file_size for entry in entries))  # zipfile reads no more than these sizes
+        check_unpacked(archive, _BLOCK * len(entries))
         for entry in entries:
             if stat.S_ISLNK(entry.external_attr >> 16):
                 raise DataError(f"{archive} holds {entry.filename!r}, which is a link. It was not unpacked.")
@@ -111,9 +113,12 @@ def _zip_members(archive: Path) -> Members:
 
 def _tar_members(archive: Path) -> Members:
     with open_unpacked(archive) as file, tarfile.open(fileobj=file, mode="r:") as packed:
+        files = 0
         for member in packed:
             if member.isdir():
                 continue
+            files += 1
+            check_unpacked(archive, _BLOCK * files)
             content = packed.extractfile(member) if member.isreg() else None
             if content is None:
                 raise DataError(f"{archive} holds {member.name!r}, which is a link or a device. It was not unpacked.")

@@ -1,6 +1,7 @@
-"""Damaged folders of runs are opened and then predict finite numbers, or are refused by one sentence of lila."""
+"""Folders of runs: a damaged one is opened, and commands print finite numbers of it, or is refused by one sentence."""
 
 import io
+import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
@@ -9,25 +10,24 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-import pytest
 import torch
-from fuzzing import Target, numbers_to_run, run_cases, write
+from fuzzing import Target
 from mutations import GENERIC, Files
 from PIL import Image
-from run_mutations import inside_a_run
+from run_mutations import in_order, inside_a_run
 
 import lila
-from commands import run_lila
+from commands import QUICK, run_lila
 from lila.cli import export, make_parser, predict, show
 from lila.errors import LilaError
 
-FAST, SLOW = 300, 3000  # cases of each target
+NAMES = ("run.json", "result.json", "history.jsonl", "checkpoint.safetensors", "posterior.safetensors")
 MODULES = {"show": show, "predict": predict, "export": export}
 
 
 @cache
 def run_files() -> Files:
-    """The files of a finished run of `lila train`, and an image of its data that is not damaged with them."""
+    """The files of a finished run of `lila train`, the same each time: all but what is measured or drawn at random."""
     folder = Path(mkdtemp())
     try:
         for name in ("dark", "light"):
@@ -35,13 +35,22 @@ def run_files() -> Files:
             for i in range(8):
                 level = 20 * i + (90 if name == "light" else 0)
                 Image.new("L", (4, 4), level).save(folder / "data" / name / f"{i}.png")
-        options = ["--model", "mlp", "--epochs", "3", "--samples", "2", "--burn-in", "0", "--batch-size", "8"]
-        done = run_lila("train", folder / "data", *options, "--out", folder / "run", "--progress", "silent")
+        options = [*QUICK, "--microbatch", "8", "--model", "mlp", "--save-posterior", "--progress", "silent"]
+        done = run_lila("train", folder / "data", *options, "--out", folder / "run")
         assert done.returncode == 0, done.stderr
-        names = ("run.json", "result.json", "history.jsonl", "checkpoint.safetensors")
-        return {name: (folder / "run" / name).read_bytes() for name in names}
+        files = {name: (folder / "run" / name).read_bytes() for name in NAMES}
+        return {name: _repeatable(content.replace(bytes(folder), b"/folder")) for name, content in files.items()}
     finally:
         rmtree(folder)
+
+
+def _repeatable(content: bytes) -> bytes:
+    """Put fixed values in place of a run's identity, of times and of memory."""
+    if not content.startswith(b"{"):
+        return in_order(re.sub(rb'"run":"\w{32}"', f'"run":"{"5" * 32}"'.encode(), content))
+    fixed = re.sub(rb'("run": )"\w{32}"', rb'\1"' + b"5" * 32 + b'"', content)
+    fixed = re.sub(rb'("(weights|hyper)": )[0-9.e-]+', rb"\g<1>0.25", fixed)
+    return re.sub(rb'("peak_bytes": )\d+', rb"\g<1>300000000", fixed)
 
 
 def one_sentence(opened: Callable[[Path], None]) -> Callable[[Path], None]:
@@ -77,6 +86,7 @@ def open_by_commands(folder: Path) -> None:
         ["show", folder, "--json"],
         ["predict", folder, image, "--json"],
         ["export", folder, "--to", "torch"],
+        ["predict", folder, image, "--posterior", "--json"],
     ):
         command, *_ = given = [str(word) for word in words]
         with redirect_stdout(io.StringIO()) as printed:
@@ -90,24 +100,3 @@ TARGETS = (
     Target("run-in-python", run_files, one_sentence(open_in_python), MUTATIONS),
     Target("run-by-commands", run_files, one_sentence(open_by_commands), MUTATIONS),
 )
-for_each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-
-
-@for_each_target
-def test_a_run_that_is_not_damaged_is_opened(target: Target, tmp_path: Path) -> None:
-    write(target.files(), tmp_path / "files")
-    target.read(tmp_path / "files")
-
-
-@for_each_target
-def test_a_damaged_run_is_opened_or_refused(target: Target, tmp_path: Path) -> None:
-    was_read, refused = run_cases(target, range(FAST), tmp_path)
-    if len(numbers_to_run(target, range(FAST))) == FAST:  # otherwise a single case was asked for
-        assert was_read > 0
-        assert refused > FAST / 4
-
-
-@pytest.mark.slow
-@for_each_target
-def test_many_damaged_runs_are_opened_or_refused(target: Target, tmp_path: Path) -> None:
-    run_cases(target, range(FAST, FAST + SLOW), tmp_path)
