@@ -91,7 +91,7 @@ def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
         ({"structure": "block"}, "no curvature structure named 'block'; choose one of 'kron', 'diag', 'full'"),
         ({"curvature": "hessian"}, "no curvature named 'hessian'; choose one of 'ggn', 'ef'"),
         ({"probes": 0}, "at least 1, but is 0"),
-        ({"gradient_probes": -1}, "at least 1, or None"),
+        ({"gradient_probes": -1}, "at least 1, but is"),
         ({"microbatch": 0}, "microbatch must be a whole number of at least 1, but is 0"),
         ({"microbatch": 2.5}, "microbatch must be a whole number"),
     ],
@@ -200,6 +200,24 @@ def test_a_prior_is_checked_when_an_estimate_is_reassessed() -> None:
         evidence.reassess(made, lila.GaussianPrior(nn.Linear(2, 2)))
     with pytest.raises(lila.ArgumentError, match="curvature is a Kron, but this evidence uses Diag"):
         case.evidence("diag").gradient(case.data, made)
+
+
+def test_the_gradient_wants_the_data_of_the_estimate() -> None:
+    case = make_case("mlp")
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    with pytest.raises(lila.ArgumentError, match=f"estimate is one of {len(case.x)} examples, but the data have 2"):
+        evidence.gradient((case.x[:2], case.y[:2]), made)
+
+
+def test_a_gradient_in_nothing_is_refused_with_the_likely_reason() -> None:
+    case = make_case("mlp")
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    for parameter in evidence.hyperparameters().values():
+        parameter.requires_grad_(False)
+    with pytest.raises(lila.ArgumentError, match=r"No hyperparameter has requires_grad=True.*release\(\)"):
+        evidence.backward(case.data, made)
 
 
 def test_hyperparameters_of_another_type_than_the_networks_are_named() -> None:

@@ -13,6 +13,7 @@ sign. Taken together with it, three terms remain that each say something:
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 
 import torch
@@ -136,7 +137,8 @@ class Evidence:
         fit, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)
         log_likelihood, standard_error = fit.of_all(len(examples))
-        return self._assess(log_likelihood, whole, draw, self.prior, standard_error)
+        estimate = self._assess(log_likelihood, whole, draw, self.prior, standard_error)
+        return replace(estimate, examples=len(examples))
 
     def audit(self, data: Data) -> None:
         """Check on a few examples that their type fits the network, and that its layers account for its gradients.
@@ -158,7 +160,8 @@ class Evidence:
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
         """Return the same estimate under another prior, without a pass over the data and without changing anything."""
         self._check_prior(prior)
-        return self._assess(estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
+        terms = (estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
+        return replace(self._assess(*terms), examples=estimate.examples)
 
     @torch.enable_grad()
     def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
@@ -172,7 +175,15 @@ class Evidence:
 
         Returns:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
+
+        Raises:
+            ArgumentError: the estimate is not one of this evidence and these data, or nothing has requires_grad=True.
         """
+        if not self.hyperparameters():
+            raise ArgumentError(
+                "No hyperparameter has requires_grad=True, so there is no gradient to compute. If a HyperOptimiser has "
+                "them, call its release() first."
+            )
         in_data = self._second_pass(data, estimate, subset) if self.data_hyperparameters() else {}
         return self._gradients(in_data, estimate.curvature)
 
@@ -217,6 +228,11 @@ class Evidence:
         with torch.no_grad():
             cotangent = at.cotangent(self.prior.precisions())
         examples = self.examples(data)
+        if estimate.examples not in (None, len(examples)):
+            raise ArgumentError(
+                f"The estimate is one of {estimate.examples} examples, but the data have {len(examples)}. The gradient "
+                "needs the data of the estimate."
+            )
         batches, scale = self._batches(examples, estimate.draw, subset)
         pass_ = self.gradient_pass(estimate.draw).in_fast_layout(next(examples.batches(1)).x)
         gradients = pull_back(pass_, batches, cotangent, list(parameters.values()), ranks=self.ranks)

@@ -61,8 +61,10 @@ class Estimate(Terms):
     Attributes:
         curvature: the curvature of the negative log-likelihood.
         draw: the noise under which it was estimated; None if it comes from many draws.
+        examples: the number of examples of its data; None if it comes from running averages.
     """
 
     _: KW_ONLY
     curvature: Structure
     draw: Draw | None
+    examples: int | None = None
