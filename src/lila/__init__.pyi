@@ -18,6 +18,7 @@ from .augment import (
 )
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
+from .curvature.audit import freeze_unknown
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
@@ -31,6 +32,7 @@ from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.metrics import class_scores
 from .model.prior import GaussianPrior
+from .model.statistics import freeze_statistics
 from .networks import make_model
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
@@ -88,6 +90,8 @@ __all__ = [
     "augmentation_names",
     "class_scores",
     "fit",
+    "freeze_statistics",
+    "freeze_unknown",
     "load",
     "load_data",
     "make_augmentation",

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from lila.curvature.layers import Layer, find_layers
+from lila.curvature.finding import find_layers
+from lila.curvature.layers import Layer
 from lila.errors import ModelError
 
 _EXAMPLES = 2

@@ -36,6 +36,7 @@ _SUMS = {
     *("SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0"),
     *("ReluBackward0", "LeakyReluBackward0", "LeakyReluBackward1", "HardtanhBackward0", "ClampBackward1"),
     *("ThresholdBackward0", "ThresholdBackward1", "MaxPool2DWithIndicesBackward0"),
+    *("RepeatInterleaveBackward0", "torch::autograd::AccumulateGrad"),  # the copies of a parameter for each view
 }
 """Operations that are linear, or linear between kinks, in all their inputs together."""
 
