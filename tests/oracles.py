@@ -362,9 +362,17 @@ def views_as_examples(case: Case) -> Case:
 
 
 def terms(
-    case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn", weight: float = 1.0
+    case: Case,
+    prior: lila.GaussianPrior,
+    structure: str,
+    curvature: str = "ggn",
+    weight: float = 1.0,
+    mean: Tensor | float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each."""
+    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each.
+
+    The prior's mean is given by all its entries in a row, or is the same number for all.
+    """
     weights = trainable(case.net)
     theta = torch.cat([w.flatten() for w in weights.values()])
     delta = precision_vector(case, prior)
@@ -372,7 +380,7 @@ def terms(
     log_likelihood = weight * case.likelihood.log_prob(f, case.y).sum()
     H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
     occam_factor = -0.5 * (torch.linalg.slogdet(H).logabsdet - delta.log().sum())
-    return log_likelihood, -0.5 * (delta * theta**2).sum(), occam_factor
+    return log_likelihood, -0.5 * (delta * (theta - mean) ** 2).sum(), occam_factor
 
 
 def lost_to_noise(case: Case) -> Tensor:
@@ -385,10 +393,12 @@ def lost_to_noise(case: Case) -> Tensor:
     return torch.stack(found)
 
 
-def gradients(case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn") -> dict[str, Tensor]:
+def gradients(
+    case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn", mean: Tensor | float = 0.0
+) -> dict[str, Tensor]:
     """Gradient of the evidence in every hyperparameter by autograd through the dense oracle in one graph."""
     parameters = evidence.hyperparameters()
-    value = torch.stack(terms(case, evidence.prior, structure, curvature)).sum()
+    value = torch.stack(terms(case, evidence.prior, structure, curvature, mean=mean)).sum()
     grads = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
     return dict(zip(parameters, grads, strict=True))
 

@@ -32,7 +32,7 @@ from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.metrics import class_scores
 from .model.prior import GaussianPrior
-from .model.statistics import freeze_statistics
+from .model.statistics import convert_batch_norm, freeze_statistics
 from .networks import make_model
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
@@ -89,6 +89,7 @@ __all__ = [
     "TensorBoard",
     "augmentation_names",
     "class_scores",
+    "convert_batch_norm",
     "fit",
     "freeze_statistics",
     "freeze_unknown",

@@ -50,7 +50,7 @@ def test_batch_norm_is_refused_with_the_reason_and_a_way_out(norm: nn.Module, re
     message = refusal(nn.Sequential(norm, nn.Flatten(), nn.Linear(HEAD, OUTPUTS)))
     assert "'0' is a" in message
     assert "no likelihood of a single example" in message
-    assert "nn.GroupNorm" in message
+    assert "lila.convert_batch_norm(net)" in message
     assert remedy in message
 
 

@@ -1,6 +1,7 @@
 """List the networks known by name, with their numbers of parameters for a shape of images.
 
-Your own network is given as package.module:function. The function gets the shape of an image
+Networks of the timm library are given as timm:NAME, as in timm:resnet18, with group norm in place
+of batch norm. Your own network is given as package.module:function. The function gets the shape of an image
 (channels, height, width) and the number of classes, and returns a torch.nn.Module.
 """
 

@@ -76,7 +76,9 @@ CHOICES: dict[str, Any] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila train`."""
     takes_path(parser.add_argument("data", metavar="DATA", help="a name or a path"))
-    parser.add_argument("--model", help="a name that `lila models` lists, or package.module:function [by preset]")
+    parser.add_argument(
+        "--model", help="a name that `lila models` lists, timm:NAME, or package.module:function [by preset]"
+    )
     parser.add_argument("--preset", choices=[name.value for name in PresetName], default="default", help="[default]")
     takes_folder(
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),

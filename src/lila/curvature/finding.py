@@ -95,15 +95,13 @@ def check_examples_apart(net: nn.Module) -> None:
     """Raise if the network holds a module that leaves examples without a likelihood of their own."""
     for name, module in net.named_modules():
         if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
-            remedy = (
-                "Keep its statistics as they are with lila.freeze_statistics(net), or use nn.GroupNorm in its place."
-            )
+            remedy = "Keep its statistics with lila.freeze_statistics(net), or use group norm in its place"
             if module.running_mean is None:
-                remedy = "It keeps no statistics (track_running_stats=False); use nn.GroupNorm in its place."
+                remedy = "It keeps no statistics that could take their place, so use group norm instead"
             raise ModelError(
                 f"{name!r} is a {type(module).__name__} that normalises by the statistics of the batch. So the "
                 "examples of a batch influence each other, there is no likelihood of a single example, and the "
-                f"evidence is not defined. {remedy}"
+                f"evidence is not defined. {remedy} (lila.convert_batch_norm(net))."
             )
         if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
             raise ModelError(

@@ -271,7 +271,7 @@ class Evidence:
     def _leave_out(self, names: list[str]) -> None:
         """Take parameters for constants from now on, with a warning that names them."""
         if names:
-            warn_of_unknown(names)
+            warn_of_unknown(names, "the evidence takes them for constants")
             self._left_out = (*self._left_out, *names)
 
     def _check_unbiased(self) -> None:

@@ -27,7 +27,7 @@ def freeze_unknown(net: nn.Module, x: Tensor) -> list[str]:
     """
     names = unknown_parameters(net, x)
     if names:
-        warn_of_unknown(names)
+        warn_of_unknown(names, "they are frozen and keep their values")
         for name in names:
             net.get_parameter(name).requires_grad_(False)
     return names
@@ -48,11 +48,10 @@ def unknown_parameters(net: nn.Module, x: Tensor, known: Collection[str] = ()) -
         return [*found, *parameters_used_otherwise(subject)]
 
 
-def warn_of_unknown(names: list[str]) -> None:
-    """Warn that parameters are taken for constants."""
+def warn_of_unknown(names: list[str], consequence: str) -> None:
+    """Warn of parameters that no curvature rule is for, and of what follows from it."""
     warnings.warn(
-        f"There is no curvature rule for the parameters {names}, so they are frozen: they keep their values, and the "
-        "evidence does not count them.",
+        f"There is no curvature rule for the parameters {names}, so {consequence}.",
         UserWarning,
         stacklevel=3,
     )
