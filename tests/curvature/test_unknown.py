@@ -112,3 +112,6 @@ def test_a_run_freezes_them_and_can_be_resumed(tmp_path: Any) -> None:
     with pytest.warns(UserWarning, match=NAMES):
         again = lila.resume(tmp_path, Odd(), data, lila.Affine2d(), progress="silent")
     torch.testing.assert_close(again.model.net.state_dict(), net.state_dict(), rtol=0, atol=0)
+    with pytest.warns(UserWarning, match=NAMES):
+        loaded = lila.load(tmp_path, net=Odd())
+    torch.testing.assert_close(loaded.model.net.state_dict(), net.state_dict(), rtol=0, atol=0)

@@ -266,7 +266,7 @@ class Evidence:
         check_model(pass_, few, self.microbatch)
         check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
         if self.layer_choice is LayersName.LAST:
-            check_runs_last(self.model.net, pass_.layers[0], few.x)
+            check_runs_last(self.model.net, pass_.layers[0], few.x, self._left_out)
 
     def _leave_out(self, names: list[str]) -> None:
         """Take parameters for constants from now on, with a warning that names them."""

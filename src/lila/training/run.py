@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from lila.augment.base import Augmentation
-from lila.curvature import Structure
+from lila.curvature import Structure, UnknownName
+from lila.curvature.audit import freeze_unknown
 from lila.errors import ArgumentError, CheckpointError
 from lila.laplace.evidence import Evidence
 from lila.laplace.posterior import Posterior
@@ -221,6 +222,8 @@ def load(
     if not dtype.is_floating_point:
         raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
     model = InvariantModel(net, augmentation, parts.samples, settings.noise).to(dtype)
+    if settings.unknown == UnknownName.FREEZE:
+        freeze_unknown(model.net, torch.zeros(1, *result.shape, dtype=dtype))
     prior = GaussianPrior(net, settings.prior, mean=settings.prior_mean)
     state = State(model, likelihood.to(dtype), prior, {}, weights_model=model)
     state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)

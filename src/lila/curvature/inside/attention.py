@@ -60,8 +60,9 @@ IN_PROJECTION_RULE = InProjectionRule()
 
 def is_attention(module: nn.Module) -> bool:
     """Return whether a module computes what `nn.MultiheadAttention` does, with inputs of one width."""
-    plain = isinstance(module, nn.MultiheadAttention) and type(module).forward is nn.MultiheadAttention.forward
-    return plain and module.in_proj_weight is not None
+    if not isinstance(module, nn.MultiheadAttention) or "forward" in vars(module):
+        return False
+    return type(module).forward is nn.MultiheadAttention.forward and module.in_proj_weight is not None
 
 
 @contextmanager

@@ -186,7 +186,9 @@ class FollowParameters(TorchFunctionMode):
             return None
         if joins and shape[0] != rows:
             return None
-        copies = [self._copies_of(name).repeat_interleave(rows // views, 0) for name in followed.names]
+        copies = [self._copies_of(name) for name in followed.names]
+        if rows > views:  # positions are folded into the batch
+            copies = [copy.repeat_interleave(rows // views, 0) for copy in copies]
         made: Tensor = torch.vmap(lambda *values: followed.make(dict(zip(followed.names, values, strict=True))))(
             *copies
         )
