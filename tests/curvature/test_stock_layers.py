@@ -55,6 +55,22 @@ class Scattered(nn.Module):
         return self.head(self.shift.repeat(len(h), 1, 3, 3).mul(h).flatten(1))
 
 
+class Gated(nn.Module):
+    """Tokens that are joined after they were expanded, sliced positions, and a gate that is squashed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(CHANNELS * SIDE, WIDTH), nn.Linear(WIDTH, OUTPUTS)
+        self.first, self.second = (nn.Parameter(torch.randn(1, 1, WIDTH)) for _ in range(2))
+        self.places, self.gate = nn.Parameter(torch.randn(1, 9, WIDTH)), nn.Parameter(torch.randn(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.embed(x.transpose(1, 2).flatten(2)) + self.places.expand(1, 9, WIDTH)[:, 2 : SIDE + 2].to(x.dtype)
+        own = torch.cat([self.first.expand(len(x), -1, -1), self.second.repeat(len(x), 1, 1)], dim=1)
+        tokens = torch.cat((own + self.places[:, :2], tokens), 1)
+        return self.head((torch.tanh(tokens) * torch.tanh(self.gate)).mean(1))
+
+
 class ChannelsFirst(nn.LayerNorm):
     """A layer norm over the channels of images, as some libraries have it."""
 
@@ -87,6 +103,10 @@ class Volume(nn.Module):
 
 def tokens() -> nn.Module:
     return Tokens()
+
+
+def gated() -> nn.Module:
+    return Gated()
 
 
 def scattered() -> nn.Module:
@@ -156,7 +176,7 @@ def assert_as_the_oracle(case: Case, expected: Case, structure: str) -> None:
         torch.testing.assert_close(one, other)
 
 
-NETWORKS = [tokens, scattered, batch_norms, instance_norms, rectified_linear, volumes, variants]
+NETWORKS = [tokens, gated, scattered, batch_norms, instance_norms, rectified_linear, volumes, variants]
 
 
 @pytest.mark.parametrize("structure", ["kron", "full"])

@@ -144,7 +144,7 @@ class FollowParameters(TorchFunctionMode):
         followed, repeated = {id(one.tensor): one for one in found}, any(one.repeated for one in found)
         if func in _REPEATING and not repeated and not kwargs:
             args, repeated = _single_row(func, args, found[0].tensor, result)
-        elif repeated and func not in _ELEMENTWISE | _CASTS:
+        elif repeated and not _keeps_rows(func, args, kwargs, found):
             return result
 
         def made(values: Values) -> Any:
@@ -165,8 +165,8 @@ class FollowParameters(TorchFunctionMode):
 
     def _met(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], reference: Tensor) -> Any:
         """Call a function of parameters and activations with the copies of the parameters, if it is a known one."""
-        joins = func in _JOINING and _joined_dimension(args, kwargs) % max(reference.dim(), 1) != 0
-        if not joins and func not in _ELEMENTWISE:
+        joins = _joins_other_dimension(func, args, kwargs, reference)
+        if not reference.dim() or (not joins and func not in _ELEMENTWISE):
             return func(*args, **kwargs)
         met = {id(x): x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor) and id(x) in self._followed}
         copies = {key: self._for_each_row(self._followed[key], reference, joins) for key in met}
@@ -189,9 +189,8 @@ class FollowParameters(TorchFunctionMode):
         copies = [self._copies_of(name) for name in followed.names]
         if rows > views:  # positions are folded into the batch
             copies = [copy.repeat_interleave(rows // views, 0) for copy in copies]
-        made: Tensor = torch.vmap(lambda *values: followed.make(dict(zip(followed.names, values, strict=True))))(
-            *copies
-        )
+        with torch._C.DisableTorchFunction():  # functions that other modes put in their place may not take batches
+            made: Tensor = torch.vmap(partial(_made_of, followed))(*copies)  # (rows, *shape)
         own = made.shape[2:] if len(shape) == dim else made.shape[1:]  # without the row, of which there is one
         return made.reshape(rows, *(1 for _ in range(dim - 1 - len(own))), *own)
 
@@ -258,7 +257,7 @@ def _single_row(
     func: Callable[..., Any], args: tuple[Any, ...], source: Tensor, result: Tensor
 ) -> tuple[tuple[Any, ...], bool]:
     """Return the arguments that repeat a tensor along all dimensions but the first, and whether that differs."""
-    if not result.dim() or (source.dim() == result.dim() and source.shape[0] != 1):
+    if not result.dim() or result.shape[0] == 1 or (source.dim() == result.dim() and source.shape[0] != 1):
         return args, False
     if func in _LIKE_ANOTHER:
         return (args[0], result.new_empty(()).expand(1, *result.shape[1:])), True
@@ -272,8 +271,27 @@ def _part(make: Callable[[Values], Any], number: int, values: Values) -> Tensor:
     return part
 
 
-def _joined_dimension(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    return int(kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else 0)))
+def _made_of(followed: _Followed, *values: Tensor) -> Tensor:
+    """Make a followed tensor of values of the parameters that it was made of."""
+    return followed.make(dict(zip(followed.names, values, strict=True)))
+
+
+def _keeps_rows(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], found: list[_Followed]
+) -> bool:
+    """Return whether a function of tensors with equal rows makes of single rows a row of what it makes of all."""
+    if func in _ELEMENTWISE | _CASTS:
+        return True
+    return all(one.repeated for one in found) and _joins_other_dimension(func, args, kwargs, found[0].tensor)
+
+
+def _joins_other_dimension(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], like: Tensor
+) -> bool:
+    """Return whether a function concatenates tensors along another dimension than the first."""
+    if func not in _JOINING or not like.dim():
+        return False
+    return int(kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else 0))) % like.dim() != 0
 
 
 def _changes_in_place(func: Callable[..., Any]) -> bool:
