@@ -310,10 +310,11 @@ def test_group_norm_takes_the_place_of_batch_norm() -> None:
     shared = nn.BatchNorm2d(32, eps=1e-3).double()
     nn.init.normal_(shared.weight)
     inner = nn.Sequential(nn.Conv2d(1, 32, 1), shared)
-    net = nn.ModuleList([inner, shared, nn.BatchNorm1d(6, affine=False)])
+    net = nn.ModuleList([inner, shared, nn.BatchNorm1d(6, affine=False), shared])
     assert lila.convert_batch_norm(net) is net
     first, second, third = inner[1], net[1], net[2]
     assert first is second
+    assert first is net[3]
     assert isinstance(first, nn.GroupNorm)
     assert (first.num_groups, first.eps, first.weight.dtype) == (2, 1e-3, torch.float64)
     assert first.weight is shared.weight

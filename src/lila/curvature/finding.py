@@ -75,17 +75,17 @@ def _without_rule(module: nn.Module, trainable: list[str]) -> list[str]:
     if not type(module).__module__.startswith("torch.nn") or isinstance(module, _PARAMETER_CONTAINERS):
         return []
     rule = rule_for(module)
-    known = IN_PROJECTION_NAMES.values() if is_attention(module) else (rule.weight, rule.bias) if rule else ()
-    return [own for own in trainable if own not in known]
+    if rule is None and is_attention(module):
+        return [own for own in trainable if own not in IN_PROJECTION_NAMES.values()]
+    return [own for own in trainable if rule is None or own not in (rule.weight, rule.bias)]
 
 
 def _layers_of(name: str, module: nn.Module, trainable: list[str]) -> list[Layer]:
     """Return the layers of the parameters that a module owns itself."""
-    if is_attention(module):
-        return [
-            Layer.of(name, InProjection(module), IN_PROJECTION_RULE, trainable=trainable, names=IN_PROJECTION_NAMES)
-        ]
     rule = rule_for(module)
+    if rule is None and is_attention(module):
+        names = IN_PROJECTION_NAMES
+        return [Layer.of(name, InProjection(module), IN_PROJECTION_RULE, trainable=trainable, names=names)]
     known = [own for own in trainable if rule is not None and own in (rule.weight, rule.bias)]
     of_rule = [Layer.of(name, module, rule, trainable=known)] if rule is not None and known else []
     return [*of_rule, *(Layer.of_parameter(name, module, own) for own in trainable if own not in known)]

@@ -12,6 +12,7 @@ from lila.errors import ModelError
 M = TypeVar("M", bound=nn.Module)
 
 _CHANNELS_PER_GROUP = 16
+_CONVERTED = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 def freeze_statistics(net: M) -> M:
@@ -56,18 +57,17 @@ def convert_batch_norm(net: nn.Module) -> nn.Module:
     Args:
         net: the network, which is changed in place, unless it is a batch norm itself.
     """
-    if type(net) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
+    if isinstance(net, _BatchNorm) and type(net) in _CONVERTED:
         return _as_group_norm(net)
     converted: dict[nn.Module, nn.Module] = {}  # a norm that is used twice stays one
     for module in [*net.modules()]:
-        for name, child in module.named_children():
-            if type(child) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d):
-                setattr(module, name, converted.setdefault(child, _as_group_norm(child)))
+        for name, child in module._modules.items():  # with both names of a module that has two
+            if isinstance(child, _BatchNorm) and type(child) in _CONVERTED:
+                module._modules[name] = converted.setdefault(child, _as_group_norm(child))
     return net
 
 
-def _as_group_norm(norm: nn.Module) -> nn.GroupNorm:
-    assert isinstance(norm, _BatchNorm)
+def _as_group_norm(norm: _BatchNorm) -> nn.GroupNorm:
     channels = norm.num_features
     groups = gcd(channels, max(channels // _CHANNELS_PER_GROUP, 1))
     made = nn.GroupNorm(groups, channels, norm.eps, norm.affine)
