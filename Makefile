@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check lint types bench bench-others clean
+.PHONY: demo test test-networks test-slow check lint types bench bench-others clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -20,6 +20,12 @@ demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they wer
 
 test: $(STAMP)  ## the tests that belong to every change
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q --cov --cov-report=term:skip-covered
+
+# Networks of timm and Hugging Face need torchvision and more, so they are tested in an environment of their own.
+test-networks:  ## stock networks: audit, evidence beside the oracle, a run by name
+	$(PYTHON) -m venv $(VENV)-networks
+	$(VENV)-networks/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[networks]'
+	$(VENV)-networks/bin/python -m pytest -m networks tests/stock_networks -q
 
 test-slow: $(STAMP)  ## the statistical tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow -q
@@ -45,4 +51,4 @@ bench-others:  ## what a user would choose instead, on the same work
 	$(VENV)-others/bin/python -m lila.benchmarks.cross_validation
 
 clean:
-	rm -rf $(VENV) $(VENV)-others out dist build
+	rm -rf $(VENV) $(VENV)-networks $(VENV)-others out dist build

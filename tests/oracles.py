@@ -13,10 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, hessian, jacrev
+from torch.nn.modules.batchnorm import _NormBase
 
 import lila
 from cases import Case
 from lila.model.fixup import Bias, Scale
+
+KNOWN = (
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d),
+    *(nn.LayerNorm, nn.GroupNorm, _NormBase, nn.PReLU, Scale, Bias),
+)
+"""Layers whose weights share a block; the parameters of any other module are taken one by one."""
 
 
 def trainable(net: nn.Module) -> dict[str, Tensor]:
@@ -48,7 +55,7 @@ def jacobian(net: nn.Module, views: Tensor) -> Tensor:
     """J_hat of one example: the Jacobian of f_hat in all trainable weights, shape (c, P)."""
     weights = {name: w.requires_grad_() for name, w in trainable(net).items()}
     jacobians = rows(average_output(net, views, weights), list(weights.values()))
-    return torch.cat([J.flatten(1) for J in jacobians], dim=1)
+    return torch.cat([J.reshape(len(J), -1) for J in jacobians], dim=1)
 
 
 def jacobian_by_func(net: nn.Module, views: Tensor) -> Tensor:
@@ -125,7 +132,7 @@ def layer_inputs_and_jacobians(net: nn.Module, module: nn.Module, view: Tensor) 
     return result
 
 
-def conv_patches(module: nn.Conv1d | nn.Conv2d, x: Tensor) -> list[Tensor]:
+def conv_patches(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, x: Tensor) -> list[Tensor]:
     """The patch under the kernel at each position, channel first, by loops: each of shape (channels, *kernel)."""
     dims = len(module.kernel_size)
     if module.padding == "same":
@@ -169,7 +176,7 @@ def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tens
     weight = getattr(module, "weight", getattr(module, "scale", None))
     bias = getattr(module, "bias", None)
     with_weight, with_bias = (p is not None and p.requires_grad for p in (weight, bias))
-    scalar_like = isinstance(module, nn.LayerNorm | nn.GroupNorm | Scale | Bias)
+    scalar_like = isinstance(module, nn.LayerNorm | nn.GroupNorm | Scale | Bias | _NormBase | nn.PReLU)
     A: Tensor | float = 0.0
     G: Tensor | float = 0.0
     positions = 0
@@ -219,7 +226,15 @@ def normalised(module: nn.Module, x: Tensor) -> Tensor:
         grouped = x.reshape(module.num_groups, -1)
         centred = grouped - grouped.mean(1, keepdim=True)
         return (centred / (centred.square().mean(1, keepdim=True) + module.eps).sqrt()).reshape(x.shape)
-    return x
+    if isinstance(module, _NormBase):
+        channels = x.reshape(module.num_features, -1)
+        mean, variance = channels.mean(1), channels.var(1, unbiased=False)
+        if module.track_running_stats:
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            mean, variance = module.running_mean, module.running_var
+        return ((channels - mean[:, None]) / (variance[:, None] + module.eps).sqrt()).reshape(x.shape)
+    return torch.where(x < 0, x, 0.0) if isinstance(module, nn.PReLU) else x
 
 
 def unit_jacobian(module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, with_bias: bool) -> Tensor:
@@ -227,8 +242,8 @@ def unit_jacobian(module: nn.Module, a: Tensor, g: Tensor, with_weight: bool, wi
     if isinstance(module, nn.LayerNorm):
         units = a.shape[-1]
         by_scale, by_shift = (t.reshape(len(g), -1, units).sum(1) for t in (g * a, g))
-    elif isinstance(module, nn.GroupNorm):
-        by_scale, by_shift = (t.flatten(2).sum(2) for t in (g * a, g))
+    elif isinstance(module, nn.GroupNorm | _NormBase) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
+        by_scale, by_shift = (t.reshape(*t.shape[:2], -1).sum(2) for t in (g * a, g))
     else:
         by_scale, by_shift = (t.flatten(1).sum(1)[:, None] for t in (g * a, g))
     kept = [j for j, wanted in ((by_scale, with_weight), (by_shift, with_bias)) if wanted]
@@ -242,7 +257,7 @@ def positions_of(
     if isinstance(module, nn.Linear):
         pairs = list(zip(a.reshape(-1, 1, a.shape[-1]), g.reshape(len(g), -1, 1, g.shape[-1]).unbind(1), strict=True))
     else:
-        assert isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d)
+        assert isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose2d)
         found = transposed_patches(module, a) if isinstance(module, nn.ConvTranspose2d) else conv_patches(module, a)
         patches = [p.reshape(module.groups, -1) for p in found]
         pairs = list(zip(patches, g.flatten(2).reshape(len(g), module.groups, -1, len(patches)).unbind(3), strict=True))
@@ -275,7 +290,7 @@ def interleave(units: Tensor, with_bias: bool) -> Tensor:
 
 def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
     """The same from products of different views alone, by a loop over all pairs of them."""
-    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d):
+    if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose2d):
         return kron_layer(case, curvature, name, module)
     with_weight, with_bias = (p is not None and p.requires_grad for p in (module.weight, module.bias))
     A, G = [], []
@@ -300,9 +315,27 @@ def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module
     return reorder(torch.block_diag(*groups), *shape, with_bias, transposed=isinstance(module, nn.ConvTranspose2d))
 
 
+def raw_parameters(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+    """The diagonal of the exact curvature over the parameters that a module owns itself."""
+    own = [".".join(filter(None, (name, key))) for key, p in module.named_parameters(recurse=False) if p.requires_grad]
+    summed = []
+    for views, y in zip(case.views(), case.y, strict=True):
+        weights = {key: w.requires_grad_(key in own) for key, w in trainable(case.net).items()}
+        found = rows(average_output(case.net, views, weights), [weights[key] for key in own])
+        J = torch.cat([part.reshape(len(part), -1) for part in found], dim=1)
+        summed.append((J.mT @ output_matrix(case, curvature, views, y) @ J).diagonal())
+    return torch.diag(sum_tensors(summed))
+
+
 def kron_curvature(case: Case, curvature: str = "ggn", unbiased: bool = False) -> Tensor:
     """The Kronecker-factored curvature as a dense block-diagonal matrix (P, P)."""
-    of_layer = unbiased_kron_layer if unbiased else kron_layer
+
+    def of_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+        is_variant = not type(module).forward.__module__.startswith(("torch.", "lila."))
+        if is_variant or not isinstance(module, KNOWN):
+            return raw_parameters(case, curvature, name, module)
+        return (unbiased_kron_layer if unbiased else kron_layer)(case, curvature, name, module)
+
     return torch.block_diag(
         *[
             of_layer(case, curvature, name, module)
@@ -329,9 +362,17 @@ def views_as_examples(case: Case) -> Case:
 
 
 def terms(
-    case: Case, prior: lila.GaussianPrior, structure: str, curvature: str = "ggn", weight: float = 1.0
+    case: Case,
+    prior: lila.GaussianPrior,
+    structure: str,
+    curvature: str = "ggn",
+    weight: float = 1.0,
+    mean: Tensor | float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each."""
+    """The three terms of the evidence, differentiable in every hyperparameter; examples count `weight` each.
+
+    The prior's mean is given by all its entries in a row, or is the same number for all.
+    """
     weights = trainable(case.net)
     theta = torch.cat([w.flatten() for w in weights.values()])
     delta = precision_vector(case, prior)
@@ -339,7 +380,7 @@ def terms(
     log_likelihood = weight * case.likelihood.log_prob(f, case.y).sum()
     H = weight * curvature_matrix(case, structure, curvature) + torch.diag(delta)
     occam_factor = -0.5 * (torch.linalg.slogdet(H).logabsdet - delta.log().sum())
-    return log_likelihood, -0.5 * (delta * theta**2).sum(), occam_factor
+    return log_likelihood, -0.5 * (delta * (theta - mean) ** 2).sum(), occam_factor
 
 
 def lost_to_noise(case: Case) -> Tensor:
@@ -352,10 +393,12 @@ def lost_to_noise(case: Case) -> Tensor:
     return torch.stack(found)
 
 
-def gradients(case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn") -> dict[str, Tensor]:
+def gradients(
+    case: Case, evidence: lila.Evidence, structure: str, curvature: str = "ggn", mean: Tensor | float = 0.0
+) -> dict[str, Tensor]:
     """Gradient of the evidence in every hyperparameter by autograd through the dense oracle in one graph."""
     parameters = evidence.hyperparameters()
-    value = torch.stack(terms(case, evidence.prior, structure, curvature)).sum()
+    value = torch.stack(terms(case, evidence.prior, structure, curvature, mean=mean)).sum()
     grads = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
     return dict(zip(parameters, grads, strict=True))
 

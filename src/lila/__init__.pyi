@@ -19,6 +19,7 @@ from .augment import (
 from .augment.noise import Draw
 from .augment.pipelines import LearnedTransform
 from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
+from .curvature.audit import freeze_unknown
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
@@ -32,6 +33,7 @@ from .model.invariant import InvariantModel
 from .model.likelihood import Bernoulli, Categorical, Gaussian, Likelihood
 from .model.metrics import class_scores
 from .model.prior import GaussianPrior
+from .model.statistics import convert_batch_norm, freeze_statistics
 from .networks import make_model
 from .results.network_file import export_network
 from .training.fit import fit, resume
@@ -90,8 +92,11 @@ __all__ = [
     "TensorBoard",
     "augmentation_names",
     "class_scores",
+    "convert_batch_norm",
     "export_network",
     "fit",
+    "freeze_statistics",
+    "freeze_unknown",
     "load",
     "load_data",
     "make_augmentation",

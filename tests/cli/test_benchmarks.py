@@ -14,7 +14,8 @@ from lila.benchmarks.catalogue import BENCHMARKS, Benchmark
 from lila.benchmarks.workloads import WORKLOADS, Workload
 
 SHARED = {"__init__", "catalogue", "measuring", "script", "warps", "workloads"}
-IMPORTED = {"optuna": "optuna", "laplace-torch": "laplace.curvature"}  # `laplace` alone would find tests/laplace
+IMPORTED = {"optuna": "optuna", "timm": "timm", "laplace-torch": "laplace.curvature"}
+"""What a benchmark imports; `laplace` alone would find tests/laplace."""
 SCRIPTS = [benchmark for benchmark in BENCHMARKS if benchmark.is_script]
 
 

@@ -35,6 +35,8 @@ WEIGHT = torch.randn(3, 3)
         (torch.sin, False),
         (lambda x: F.gelu(x), False),
         (lambda x: F.layer_norm(x, (3,)), False),
+        (lambda x: F.batch_norm(x, WEIGHT[0], WEIGHT[1] ** 2, WEIGHT[2]), True),
+        (lambda x: F.batch_norm(x, None, None, training=True), False),
         (lambda x: x.softmax(1), False),
     ],
 )

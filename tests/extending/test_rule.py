@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import lila
 import oracles
 from cases import CHANNELS, OUTPUTS, SIDE, Case, case_of
-from lila.curvature import rules
+from lila.curvature.rules import registry
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -55,7 +55,7 @@ class InputsFirstRule(lila.Rule):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_RULES", dict(rules._RULES))  # forgotten after the test
+    monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))  # forgotten after the test
     lila.register_rule(InputsFirst, InputsFirstRule())
 
 

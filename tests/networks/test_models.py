@@ -298,3 +298,27 @@ def test_a_network_of_ones_own_is_made_by_the_name_of_its_function(own_networks:
 def test_a_network_of_ones_own_that_cannot_be_made_is_told(name: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         make_model(name, (1, 4, 4), 2)
+
+
+def test_without_timm_its_networks_are_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ModelError, match=r"could not be imported.*pip install 'lila-torch\[timm\]'"):
+        make_model("timm:resnet18", (3, 32, 32), 10)
+
+
+def test_group_norm_takes_the_place_of_batch_norm() -> None:
+    shared = nn.BatchNorm2d(32, eps=1e-3).double()
+    nn.init.normal_(shared.weight)
+    inner = nn.Sequential(nn.Conv2d(1, 32, 1), shared)
+    net = nn.ModuleList([inner, shared, nn.BatchNorm1d(6, affine=False), shared])
+    assert lila.convert_batch_norm(net) is net
+    first, second, third = inner[1], net[1], net[2]
+    assert first is second
+    assert first is net[3]
+    assert isinstance(first, nn.GroupNorm)
+    assert (first.num_groups, first.eps, first.weight.dtype) == (2, 1e-3, torch.float64)
+    assert first.weight is shared.weight
+    assert isinstance(third, nn.GroupNorm)
+    assert not third.affine
+    assert third(torch.randn(4, 6)).abs().min() > 0
+    assert isinstance(lila.convert_batch_norm(nn.BatchNorm3d(4)), nn.GroupNorm)

@@ -29,6 +29,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.profile_passes`
 - `running_agreement`: whether learning while training finds the same ranges as exact passes after each epoch.
   Command: `python -m lila.benchmarks.running_agreement --out FOLDER`
+- `stock_networks`: the cost of a hyper-step of networks of timm, in steps of the weights with as many views.
+  Command: `python -m lila.benchmarks.stock_networks`
 - `time_to_range`: the CPU time until the rotation of MNIST is learned, while training and by passes over the data.
   Command: `python -m lila.benchmarks.time_to_range`
 - `view_noise`: the variance of averages over the views of an example, for independent and stratified noise.

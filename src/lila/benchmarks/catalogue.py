@@ -13,7 +13,7 @@ class Benchmark:
         name: the module of `lila.benchmarks` that measures.
         measures: what it measures, in a sentence.
         command: the command that runs it.
-        needs: the package of the extra `bench` that it needs; None if it needs none.
+        needs: the package that it needs, of the extra `bench` or `networks`; None if it needs none.
     """
 
     name: str
@@ -79,6 +79,12 @@ BENCHMARKS = (
         "running_agreement",
         "whether learning while training finds the same ranges as exact passes after each epoch",
         f"{_SCRIPT}running_agreement --out FOLDER",
+    ),
+    Benchmark(
+        "stock_networks",
+        "the cost of a hyper-step of networks of timm, in steps of the weights with as many views",
+        f"{_SCRIPT}stock_networks",
+        needs="timm",
     ),
     Benchmark(
         "time_to_range",

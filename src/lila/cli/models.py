@@ -1,7 +1,9 @@
 """List the networks known by name, with their numbers of parameters for a shape of images.
 
-Your own network is given as package.module:function. The function gets the shape of an image
-(channels, height, width) and the number of classes, and returns a torch.nn.Module.
+Networks of the timm library are given as timm:NAME, as in timm:resnet18; group norm takes the
+place of batch norm in them. Your own network is given as package.module:function. The function
+gets the shape of an image (channels, height, width) and the number of classes, and returns a
+torch.nn.Module.
 """
 
 import argparse

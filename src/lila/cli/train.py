@@ -31,12 +31,12 @@ from lila.cli.options import add_settings, given, own_code, read_count, takes_fo
 from lila.cli.processes import add_device_options, processes, restarted
 from lila.cli.seeds import add_seed_options, seed_folder, show_seeds, train_seeds
 from lila.cli.show import record
-from lila.curvature import CurvatureKind, structure_names
+from lila.curvature import CurvatureKind, UnknownName, structure_names
 from lila.data.read import known_names
 from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
-from lila.model.prior import PriorStructure
+from lila.model.prior import PriorMean, PriorStructure
 from lila.training.checkpoint import CHECKPOINT
 from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
@@ -61,6 +61,8 @@ CHOICES: dict[str, Any] = {
     "structure": structure_names(),
     "curvature": CurvatureKind,
     "prior": PriorStructure,
+    "prior_mean": PriorMean,
+    "unknown": UnknownName,
     "passes": PassesName,
     "noise": NoiseName,
     "averages": AveragesName,
@@ -74,7 +76,9 @@ CHOICES: dict[str, Any] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila train`."""
     takes_path(parser.add_argument("data", metavar="DATA", help="a name or a path"))
-    parser.add_argument("--model", help="a name that `lila models` lists, or package.module:function [by preset]")
+    parser.add_argument(
+        "--model", help="a name that `lila models` lists, timm:NAME, or package.module:function [by preset]"
+    )
     parser.add_argument("--preset", choices=[name.value for name in PresetName], default="default", help="[default]")
     takes_folder(
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),

@@ -4,9 +4,10 @@ from lila.curvature.autograd.recording import record
 from lila.curvature.autograd.speedups import Speedups
 from lila.curvature.autograd.tape import Samples, Tape
 from lila.curvature.diag import Diag
+from lila.curvature.finding import UnknownName, find_layers
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
-from lila.curvature.layers import Layer, find_layers
+from lila.curvature.layers import Layer
 from lila.curvature.moments import Contribution, Outer, Value
 from lila.curvature.registry import find_structure, register_structure, structure_names
 from lila.curvature.roots import Columns, CurvatureKind, Roots
@@ -33,6 +34,7 @@ __all__ = [
     "Structure",
     "Tape",
     "UnbiasedKron",
+    "UnknownName",
     "Value",
     "as_blocks",
     "find_layers",

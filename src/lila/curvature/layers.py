@@ -1,17 +1,15 @@
-"""The layers of a network whose weights the curvature is over, and where each weight sits in its block."""
+"""A layer of a network whose weights the curvature is over, and where each weight sits in its block."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from math import prod
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
-from torch.nn.modules.instancenorm import _InstanceNorm
 
-from lila.curvature.rules import Rule, known_layers, rule_for
-from lila.errors import ModelError
+from lila.curvature.inside.raw_parameters import PARAMETER_RULE, ParameterCopies
+from lila.curvature.inside.stand_in import StandIn
+from lila.curvature.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,12 @@ class Layer:
     parameter is a constant, and its part of the block is left out.
 
     Attributes:
-        name: its name in the network.
-        module: the module.
+        name: its name in the network; the name of the parameter if it is a parameter that belongs to no layer.
+        module: the module, or the stand-in for a use of weights inside a module.
         rule: the rule of its type.
         weight: the full name of the multiplying weight, None if it is missing or frozen.
         bias: the full name of the bias, None if it is missing or frozen.
+        owner: the name of the module of the network that owns the weights.
     """
 
     name: str
@@ -35,18 +34,48 @@ class Layer:
     weight: str | None
     _: KW_ONLY
     bias: str | None
+    owner: str
 
     @classmethod
-    def of(cls, name: str, module: nn.Module, rule: Rule) -> "Layer":
-        """Return the layer made of those parameters of a module that are trainable now."""
+    def of(
+        cls,
+        name: str,
+        module: nn.Module,
+        rule: Rule,
+        trainable: Collection[str],
+        names: Mapping[str, str] | None = None,
+    ) -> "Layer":
+        """Return the layer made of some parameters of a module.
 
-        def trainable(own: str | None) -> str | None:
-            parameter = getattr(module, own, None) if own else None
-            if own is None or parameter is None or not parameter.requires_grad:
-                return None
-            return f"{name}.{own}" if name else own
+        Args:
+            name: the name of the module in the network.
+            module: the module, or a stand-in for it.
+            rule: its rule.
+            trainable: the names, in the module of the network, of the parameters that are no constants.
+            names: what the module of the network calls the parameters of a stand-in, by their names in the stand-in.
+        """
 
-        return cls(name, module, rule, trainable(rule.weight), bias=trainable(rule.bias))
+        def in_network(own: str | None) -> str | None:
+            in_module = (names or {}).get(own, own) if own else None
+            return full_name(name, in_module) if in_module in trainable and in_module else None
+
+        return cls(name, module, rule, in_network(rule.weight), bias=in_network(rule.bias), owner=name)
+
+    @classmethod
+    def of_parameter(cls, owner: str, module: nn.Module, own: str) -> "Layer":
+        """Return the layer of a parameter that its module adds to, or multiplies with, activations."""
+        name = full_name(owner, own)
+        return cls(name, ParameterCopies(module, own), PARAMETER_RULE, None, bias=name, owner=owner)
+
+    def moved_to(self, net: nn.Module) -> "Layer":
+        """Return the same layer of another network of the same architecture, such as a copy."""
+        owner = net.get_submodule(self.owner)
+        return replace(self, module=self.module.for_owner(owner) if isinstance(self.module, StandIn) else owner)
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether it is a parameter that belongs to no layer."""
+        return isinstance(self.module, ParameterCopies)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -111,78 +140,6 @@ def with_one(a: Tensor) -> Tensor:
     return torch.cat([columns, ones], dim=2).permute(0, 3, 1, 2)
 
 
-def find_layers(net: nn.Module) -> tuple[Layer, ...]:
-    """Return the layers with trainable weights, in the network's order; raise where the curvature is not defined."""
-    check_examples_apart(net)
-    _check_not_tied(net)
-    layers = []
-    for name, module in net.named_modules():
-        trainable = [own for own, p in module.named_parameters(recurse=False) if p.requires_grad]
-        if not trainable:
-            continue
-        rule = rule_for(module)
-        if rule is None or not set(trainable) <= {rule.weight, rule.bias}:
-            raise ModelError(_no_rule_message(name, module, trainable))
-        layers.append(Layer.of(name, module, rule))
-    if not layers:
-        raise ModelError("The network has no trainable parameters, so there is no evidence to compute.")
-    return tuple(layers)
-
-
-def check_examples_apart(net: nn.Module) -> None:
-    """Raise if the network holds a module that leaves examples without a likelihood of their own."""
-    for name, module in net.named_modules():
-        if isinstance(module, _BatchNorm):
-            raise ModelError(
-                f"{name!r} is a {type(module).__name__}. Batch norm lets the examples of a batch influence each other, "
-                "so there is no likelihood of a single example, and the evidence is not defined. Use nn.GroupNorm or "
-                "nn.LayerNorm, or no normalisation with Fixup initialisation (lila.model.fixup.Scale and Bias)."
-                + _frozen_batch_norm(module)
-            )
-        if isinstance(module, _InstanceNorm) and module.track_running_stats and module.training:
-            raise ModelError(
-                f"{name!r} is a {type(module).__name__} that keeps running statistics, which every pass would change. "
-                "Make it with track_running_stats=False."
-            )
-        if isinstance(module, _DropoutNd) and module.training and module.p > 0:
-            raise ModelError(
-                f"{name!r} is a {type(module).__name__} in training mode. Its random masks differ from pass to pass, "
-                "so the likelihood is not a function of the weights. Set p = 0 or switch it off with eval(); the prior "
-                "regularises in its place."
-            )
-
-
-def _frozen_batch_norm(module: _BatchNorm) -> str:
-    """Return what to add to the refusal of batch norm for a module in evaluation mode, which mixes no examples."""
-    if module.training or module.running_mean is None:
-        return ""
-    return (
-        " In eval() mode, as here, it is a constant scale and shift of each channel, but lila has no curvature rule "
-        "for it: fold it into the layer before it (torch.nn.utils.fusion.fuse_conv_bn_eval, fuse_linear_bn_eval)."
-    )
-
-
-def _check_not_tied(net: nn.Module) -> None:
-    owners: dict[int, str] = {}
-    for name, parameter in _all_names(net):
-        first = owners.setdefault(id(parameter), name)
-        if first != name and parameter.requires_grad:
-            raise ModelError(
-                f"The parameter {first!r} is used again as {name!r}. There is no curvature rule for a weight shared by "
-                "two modules. Use the same module twice instead, or give each its own weight."
-            )
-
-
-def _all_names(net: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    for prefix, module in net.named_modules():
-        for own, parameter in module.named_parameters(recurse=False):
-            yield f"{prefix}.{own}" if prefix else own, parameter
-
-
-def _no_rule_message(name: str, module: nn.Module, trainable: list[str]) -> str:
-    where = f"{name!r} ({type(module).__name__})" if name else f"the network itself ({type(module).__name__})"
-    return (
-        f"There is no curvature rule for the parameters {trainable} of {where}. Layers with a rule: "
-        f"{', '.join(known_layers())}. Build the module from these, freeze the parameters (requires_grad_(False)) to "
-        "treat them as constants, or give a rule of your own with lila.register_rule."
-    )
+def full_name(prefix: str, own: str) -> str:
+    """Return the name, in the network, of a parameter of the module with this prefix."""
+    return f"{prefix}.{own}" if prefix else own

@@ -8,7 +8,7 @@ The normalisation of the prior, 1/2 sum log(delta / 2 pi), is nearly as large as
 sign. Taken together with it, three terms remain that each say something:
 
     sum_n log p(y_n | f_hat(x_n))        how well the data are fitted
-    -1/2 sum delta theta^2               how large the weights are
+    -1/2 sum delta (theta - mu)^2        how far the weights are from the prior's mean mu, which mostly is zero
     -1/2 log|I + diag(delta)^-1 H|       the Occam factor: how far the data narrow the weights down
 """
 
@@ -23,13 +23,14 @@ from lila._util.choices import check_count, choose
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.checks import check_differentiable
 from lila.augment.noise import Draw, NoiseName
-from lila.curvature import CurvatureKind, Layer, Roots, Speedups, Structure, find_layers, find_structure
-from lila.curvature.audit import check_runs_last
+from lila.curvature import CurvatureKind, Layer, Roots, Speedups, Structure, UnknownName, find_layers, find_structure
+from lila.curvature.audit import check_runs_last, unknown_parameters, warn_of_unknown
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS
+from lila.curvature.finding import parameters_without_rule
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
-from lila.laplace.checks import check_parts
+from lila.laplace.checks import check_inputs, check_parts
 from lila.laplace.differentiable import differentiable_value
 from lila.laplace.log_likelihood import Average, Fit, check_finite
 from lila.laplace.passes import Pass, check_model, few_examples, gather, pull_back
@@ -78,6 +79,9 @@ class Evidence:
             the same methods in the same order.
         unbiased: whether to take off the bias that noise in the averages over views brings to the curvature and to the
             log-likelihood, so that few views give on average what many would. It needs independent views, at least two.
+        unknown: what to do with parameters that have no curvature rule: "refuse" the network with an error that names
+            them, or "freeze" them. Then the evidence takes them for constants, and a warning names them when it is
+            made and when the network is audited.
         speedups: which shortcuts the passes take; none of them changes a result.
     """
 
@@ -96,6 +100,7 @@ class Evidence:
         average: str | Average = "function",
         ranks: Ranks = ALONE,
         unbiased: bool = False,
+        unknown: str | UnknownName = "refuse",
         speedups: Speedups = ALL_SPEEDUPS,
     ) -> None:
         check_parts(model, likelihood, prior)
@@ -112,6 +117,10 @@ class Evidence:
         if unbiased:
             self._check_unbiased()
         self._check_prior(prior)
+        self.unknown = choose(UnknownName, unknown, "way with parameters that have no rule")
+        self._left_out: tuple[str, ...] = ()  # parameters that are taken for constants
+        if self.unknown is UnknownName.FREEZE:
+            self._leave_out(parameters_without_rule(model.net))
         self._layers()  # raises if there is something wrong with the network
 
     def estimate(
@@ -130,9 +139,9 @@ class Evidence:
         draw = draw or Draw()
         self._check_prior(self.prior)
         examples = self.examples(data)
-        pass_ = self._pass(draw, self.roots).in_fast_layout(next(examples.batches(1)).x)
         if audit:
             self.audit(data)
+        pass_ = self._pass(draw, self.roots).in_fast_layout(next(examples.batches(1)).x)
         batches, scale = self._batches(examples, draw, subset)
         fit, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)
@@ -285,17 +294,27 @@ class Evidence:
         return Examples(data, next(self.model.net.parameters()).device)
 
     def _layers(self) -> tuple[Layer, ...]:
-        layers = find_layers(self.model.net)
+        layers = find_layers(self.model.net, self._left_out)
         check_precision(next(self.model.net.parameters()))
         self._check_placement()
         return layers if self.layer_choice is LayersName.ALL else layers[-1:]
 
     def check_model(self, pass_: Pass, few: Batch) -> None:
         """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
+        check_inputs(self.model, few.x)
+        if self.unknown is UnknownName.FREEZE:
+            self._leave_out(unknown_parameters(self.model.net, few.x, self._left_out))
+            pass_ = replace(pass_, layers=self._layers())
         check_model(pass_, few, self.microbatch)
         check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
         if self.layer_choice is LayersName.LAST:
-            check_runs_last(self.model.net, pass_.layers[0], few.x)
+            check_runs_last(self.model.net, pass_.layers[0], few.x, self._left_out)
+
+    def _leave_out(self, names: list[str]) -> None:
+        """Take parameters for constants from now on, with a warning that names them."""
+        if names:
+            warn_of_unknown(names, "the evidence takes them for constants")
+            self._left_out = (*self._left_out, *names)
 
     def _check_unbiased(self) -> None:
         if self.average is not Average.FUNCTION:
@@ -358,7 +377,7 @@ class Evidence:
         return {name: weights[name].detach() for layer in curvature.layers for name in layer.parameter_names}
 
     def weight_penalty(self, curvature: Structure) -> Tensor:
-        """Return the term -1/2 sum delta theta^2 of the weights that a curvature is over."""
+        """Return the term -1/2 sum delta (theta - mu)^2 of the weights that a curvature is over."""
         return self.prior.weight_penalty(self.weights_of(curvature))
 
     def move_prior_to_fixed_point_(self, curvature: Structure) -> None:

@@ -60,11 +60,11 @@ class RunningEvidence:
 
     def __init__(self, evidence: Evidence, examples: int, few: Batch) -> None:
         self.evidence, self.examples = evidence, examples
+        evidence.check_model(evidence.gradient_pass().in_fast_layout(few.x), few)
         self.total = CurvatureSum(evidence.no_curvature())
         self.curvature: Structure | None = None
         self.cotangent: Structure | None = None
         self._pass, self._positions = evidence.gradient_pass().in_fast_layout(few.x), Positions()
-        evidence.check_model(self._pass, few)
         with torch.no_grad():
             f = evidence.model.net(few.x)
         evidence.likelihood.check_targets(f.shape[1], few.y)

@@ -12,7 +12,7 @@ class Terms:
 
     Attributes:
         log_likelihood: sum_n log p(y_n | f_hat(x_n)), how well the data are fitted.
-        weight_penalty: -1/2 sum delta theta^2, how large the weights are.
+        weight_penalty: -1/2 sum delta (theta - mu)^2, how far the weights are from the prior's mean mu.
         occam_factor: -1/2 log|I + diag(delta)^-1 H|, how far the data narrow the weights down.
         standard_error: the standard error of their sum that comes from using only some of the examples; 0 if all were
             used.

@@ -25,7 +25,7 @@ class InvariantModel(nn.Module):
     spread evenly about zero: a few random vectors would, on average, scale or turn all inputs.
 
     Args:
-        net: any network without batch norm that maps (batch, *shape) to (batch, outputs).
+        net: any network that maps (batch, *shape) to (batch, outputs), each example on its own.
         augmentation: the learnable distribution of transformations.
         samples: S, the number of transformations to average over; the bound on the likelihood tightens with it.
         noise: "stratified" to spread the S noise vectors of an example over a Latin hypercube, which makes averages

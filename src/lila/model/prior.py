@@ -1,4 +1,8 @@
-"""The Gaussian prior over the weights, p(theta) = N(0, diag(delta)^-1), with learned precisions delta."""
+"""The Gaussian prior over the weights, p(theta) = N(mu, diag(delta)^-1), with learned precisions delta.
+
+The mean mu is zero, or the weights from which training starts. The latter is the prior of fine-tuning: what was learned
+before is the best guess, and the data say how far from it to go.
+"""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -23,8 +27,16 @@ class PriorStructure(StrEnum):
     DIAGONAL = "diagonal"
 
 
+class PriorMean(StrEnum):
+    """What the mean of the prior is."""
+
+    ZERO = "zero"
+    START = "start"
+    """The weights that the network has when the prior is made."""
+
+
 class GaussianPrior(nn.Module):
-    """An independent zero-mean Gaussian over every trainable weight of a network.
+    """An independent Gaussian over every trainable weight of a network.
 
     A layer is a module that owns parameters, so the weight and the bias of a `Linear` share a precision, and each
     scalar of a Fixup network has its own. Frozen parameters are constants and have no prior.
@@ -33,23 +45,36 @@ class GaussianPrior(nn.Module):
         net: the network.
         structure: "scalar" for one precision, "layerwise" for one per layer, "diagonal" for one per weight.
         precision: the precision from which learning starts.
+        mean: "zero", or "start" for the present weights of the network, which are copied.
 
     Attributes:
         log_precisions: the learned parameters, log delta: one tensor per group of weights that share a precision.
+        mean: what the mean is.
     """
 
-    def __init__(self, net: nn.Module, structure: str | PriorStructure = "layerwise", precision: float = 1.0) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        structure: str | PriorStructure = "layerwise",
+        precision: float = 1.0,
+        *,
+        mean: str | PriorMean = "zero",
+    ) -> None:
         super().__init__()
         if not 0 < precision < inf:
             raise ArgumentError(
                 f"A prior precision is the inverse of a variance: positive and finite, not {precision}."
             )
         self.structure = choose(PriorStructure, structure, "prior structure")
+        self.mean = choose(PriorMean, mean, "prior mean")
         weights = {name: p for name, p in net.named_parameters() if p.requires_grad}
         if not weights:
             raise ModelError("The network has no trainable parameters, so there is nothing to put a prior on.")
         self._group = {name: _GROUPS[self.structure](name) for name in weights}
         start = log(precision)
+        if self.mean is PriorMean.START:
+            for number, weight in enumerate(weights.values()):
+                self.register_buffer(f"mean_{number}", weight.detach().clone())
         self.log_precisions = nn.ParameterList()
         self._position: dict[str, int] = {}
         for name, weight in weights.items():
@@ -74,32 +99,40 @@ class GaussianPrior(nn.Module):
         """Return delta of each group of weights that shares one, by the name of a layer, of a weight, or "" for all."""
         return {group: self.log_precisions[i].exp() for group, i in self._position.items()}
 
+    def deviations(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return theta - mu of each weight tensor by its name.
+
+        Args:
+            weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
+        """
+        if self.mean is PriorMean.ZERO:
+            return {name: weight for name, weight in weights.items() if name in self._group}
+        means = {name: self.get_buffer(f"mean_{number}") for number, name in enumerate(self._group)}
+        return {name: weight - means[name] for name, weight in weights.items() if name in means}
+
     def weight_penalty(self, weights: Mapping[str, Tensor]) -> Tensor:
-        """Return -1/2 sum delta theta^2, the part of log p(theta) that depends on the weights, in float64.
+        """Return -1/2 sum delta (theta - mu)^2, the part of log p(theta) that depends on the weights, in float64.
 
         Args:
             weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
         """
         precisions = self.precisions()
         terms = [
-            (precisions[name] * weight**2).sum(dtype=torch.float64)
-            for name, weight in weights.items()
-            if name in precisions
+            (precisions[name] * deviation**2).sum(dtype=torch.float64)
+            for name, deviation in self.deviations(weights).items()
         ]
         return -0.5 * torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
 
     def log_prob(self, weights: Mapping[str, Tensor]) -> Tensor:
-        """Return the log-density log p(theta) = sum 1/2 (log delta - delta theta^2 - log 2 pi), in float64.
+        """Return the log-density log p(theta) = sum 1/2 (log delta - delta (theta - mu)^2 - log 2 pi), in float64.
 
         Args:
             weights: the network's weights by name, or some of them; frozen ones have no prior and are left out.
         """
         total: Tensor | float = 0.0
-        for name, weight in weights.items():
-            if name not in self._group:
-                continue
+        for name, deviation in self.deviations(weights).items():
             log_delta = self.log_precisions[self._position[self._group[name]]]
-            terms = log_delta - log_delta.exp() * weight**2 - log(2 * pi)
+            terms = log_delta - log_delta.exp() * deviation**2 - log(2 * pi)
             total = total + 0.5 * terms.sum(dtype=torch.float64)
         return torch.as_tensor(total)
 
@@ -109,13 +142,14 @@ class GaussianPrior(nn.Module):
     ) -> None:
         """Set each precision that is trainable to where the gradient of the evidence in it vanishes (MacKay, 1992).
 
-        With |theta|^2 the squared weights of a group, P their number, and gamma the number of them that the data
-        determine, the gradient of log p(theta) - 1/2 log|H + delta I| in log delta is
+        With |theta - mu|^2 the squared deviations of the weights of a group from their mean, P their number, and gamma
+        the number of them that the data determine, the gradient of log p(theta) - 1/2 log|H + delta I| in log delta is
 
-            1/2 (gamma - delta |theta|^2),    gamma = P - d log|H + delta I| / d log delta,
+            1/2 (gamma - delta |theta - mu|^2),    gamma = P - d log|H + delta I| / d log delta,
 
-        so that delta = gamma / |theta|^2. As gamma depends on delta this is repeated. The slope of log gamma in log
-        delta lies between -1 and 0, so taking 0.7 of the way in log delta leaves at most 0.4 of it, whatever the slope.
+        so that delta = gamma / |theta - mu|^2. As gamma depends on delta this is repeated. The slope of log gamma in
+        log delta lies between -1 and 0, so taking 0.7 of the way in log delta leaves at most 0.4 of it, whatever the
+        slope.
 
         Args:
             weights: the network's weights by name, or those that H is over; groups without any are left alone.
@@ -123,10 +157,10 @@ class GaussianPrior(nn.Module):
             times: how often to repeat it.
         """
         groups: dict[int, list[Tensor]] = {}
-        for name, weight in weights.items():
+        for name, deviation in self.deviations(weights).items():
             position = self._position[self._group[name]]
             if self.log_precisions[position].requires_grad:
-                groups.setdefault(position, []).append(weight)
+                groups.setdefault(position, []).append(deviation)
         if not groups:
             return
         for _ in range(times):
@@ -137,8 +171,8 @@ class GaussianPrior(nn.Module):
                 if log_delta.dim():  # a precision per weight
                     count, squares = 1.0, of_group[0].square()
                 else:
-                    count = float(sum(weight.numel() for weight in of_group))
-                    squares = torch.stack([weight.square().sum() for weight in of_group]).sum()
+                    count = float(sum(deviation.numel() for deviation in of_group))
+                    squares = torch.stack([deviation.square().sum() for deviation in of_group]).sum()
                 gamma = (count - gradient).clamp(min=_LEAST_DETERMINED)
                 target = (gamma / squares).log().clamp(*_LOG_BOUNDS)
                 log_delta.lerp_(target.to(log_delta.dtype), _RELAXATION)

@@ -11,6 +11,7 @@ from lila._util.imports import import_by_path
 from lila.errors import ModelError
 from lila.networks.plain import Shape, cnn, lenet, mlp
 from lila.networks.resnet import FixupResNet, WideFixupResNet
+from lila.networks.timm_networks import PREFIX, make_timm_network
 from lila.networks.vit import ViT
 
 Maker = Callable[[Shape, int], nn.Module]
@@ -57,13 +58,17 @@ def make_model(name: str, shape: Shape, outputs: int) -> nn.Module:
     """Make a network.
 
     Args:
-        name: one of `MODELS`, or "package.module:function" for your own, which is called with the shape of an image and
-            the number of classes, and returns a module.
+        name: one of `MODELS`, "timm:NAME" for a network of timm, or "package.module:function" for your own, which is
+            called with the shape of an image and the number of classes, and returns a module.
         shape: (channels, height, width) of the images.
         outputs: number of classes.
     """
     if ":" not in name:
         return MODELS[choose(ModelName, name, "network")][1](shape, outputs)
+    if name.startswith(PREFIX):
+        made = make_timm_network(name.removeprefix(PREFIX), shape, outputs)
+        _check_shapes(name, made, shape, outputs)
+        return made
     try:
         made = import_by_path(name)(shape, outputs)
     except Exception as error:  # whatever the user's code raises

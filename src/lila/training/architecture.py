@@ -34,7 +34,7 @@ _LAYERS = (
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d", "LayerNorm", "GroupNorm", "RMSNorm", "LocalResponseNorm",
-    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d",
     "ReLU", "ReLU6", "LeakyReLU", "PReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Tanh", "Tanhshrink",
     "Sigmoid", "LogSigmoid", "Softplus", "Softsign", "Softmax", "LogSoftmax", "Softmin", "Softshrink", "Hardshrink",
     "Hardtanh", "Hardsigmoid", "Hardswish", "Threshold", "GLU",

@@ -13,7 +13,7 @@ from torch import nn
 from lila._util.choices import choose
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
-from lila.curvature.layers import check_examples_apart
+from lila.curvature.finding import check_examples_apart
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
 from lila.model.checks import check_augmentation, check_likelihood, check_network
@@ -28,7 +28,7 @@ from lila.training.progress import ProgressName
 from lila.training.result import write_result
 from lila.training.run import Run
 from lila.training.settings import ResolvedSettings, Settings
-from lila.training.setup import make_hyper_optimiser, new_state, settled_microbatch
+from lila.training.setup import freeze_as_asked, make_hyper_optimiser, new_state, settled_microbatch
 
 
 def fit(
@@ -52,8 +52,9 @@ def fit(
     Inside a process group (torchrun) the processes share the examples and return the same run; the first one writes.
 
     Args:
-        net: any network without batch norm; it is trained in place. Each of its modules stays in the mode, train() or
-            eval(), that it is in: dropout must be off.
+        net: any network whose examples do not influence each other; it is trained in place. Each of its modules stays
+            in the mode, train() or eval(), that it is in: dropout must be off, and batch norm in eval() mode
+            (`lila.freeze_statistics`).
         data: a pair of tensors, or a map-style Dataset of (x, y).
         augmentation: the family of transformations whose ranges are learned; none for a plain network.
         likelihood: of the targets; `Categorical()` if None.
@@ -83,6 +84,7 @@ def fit(
                 raise ArgumentError(
                     f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
                 )
+        freeze_as_asked(net, chosen, data)
         state = new_state(net, augmentation, likelihood or Categorical(), chosen, data)
         start_alike(state, chosen, data, ranks)
         chosen = replace(chosen, microbatch=settled_microbatch(state, chosen, data, ranks))
@@ -137,6 +139,7 @@ def resume(
     net.to(device)
     first_net, first_likelihood = deepcopy((net, likelihood)) if description.baseline else (net, likelihood)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
+        freeze_as_asked(net, settings, data)
         state = new_state(net, augmentation, likelihood or Categorical(), settings, data)
         settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
         state.hyper = make_hyper_optimiser(state, settings, data, ranks)

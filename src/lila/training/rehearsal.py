@@ -33,7 +33,6 @@ def rehearse(state: State, data: Data, settings: ResolvedSettings, *, test: Data
     """
     examples = Examples(data, next(state.model.parameters()).device)
     batches = ceil(len(examples) / settings.batch_size)
-    was_training = state.model.training
     weights = _step_of_weights(state, examples, settings, ranks)
     hyper, decomposition, per_hyper_step = 0.0, 0.0, 0.0
     counts = hyper_epochs(settings)
@@ -45,7 +44,6 @@ def rehearse(state: State, data: Data, settings: ResolvedSettings, *, test: Data
         hyper = _passes(state, data, settings, ranks)
     scored = 0 if test is None else len(Examples(test))
     end = _end(state, data, settings, scored=scored, ranks=ranks) + decomposition
-    state.model.train(was_training)
     return Forecast(StepCounts(batches, counts, per_hyper_step), StepSeconds(weights, hyper, decomposition, end))
 
 
@@ -83,7 +81,6 @@ def _step_of_weights(state: State, examples: Examples, settings: ResolvedSetting
     count = min(size, settings.weight_microbatch)
     by_loss = settings.procedure.eta is LearnedBy.LOSS and "eta" in state.optimisers
     groups = ["weights", "eta"] if by_loss else ["weights"]
-    state.model.train()
     state.track(*groups)
     parameters = [p for name in groups for p in optimised(state.optimisers[name])]
     index = Draw().permutation(len(examples))[:count]
@@ -159,9 +156,9 @@ def _end(state: State, data: Data, settings: ResolvedSettings, *, scored: int, r
     evidence = make_evidence(state, settings, data, at_least=FINAL_PROBES)
     count = min(evidence.microbatch, _PASSED, len(examples))
     batch = next(examples.batches(count))
-    state.model.eval()
+    noise = state.model.fixed_noise(batch.x)
     with torch.no_grad():
-        predicted = _timed(lambda: state.model(batch.x), batch.x.device) / count
+        predicted = _timed(lambda: state.model(batch.x, noise), batch.x.device) / count
     if estimates_by_a_pass(state, settings):
         passed = _timed(lambda: evidence.estimate(data, Draw(), count, audit=False), batch.x.device) / count
         whole = len(examples) if state.hyper is None and settings.passes != "running" else FINAL_EXAMPLES

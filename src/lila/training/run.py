@@ -11,7 +11,8 @@ from torch import nn
 
 from lila.augment.base import Augmentation, InputFormat
 from lila.augment.pipelines import LearnedTransform, native_transform
-from lila.curvature import Structure
+from lila.curvature import Structure, UnknownName
+from lila.curvature.audit import freeze_unknown
 from lila.errors import ArgumentError, CheckpointError
 from lila.laplace.evidence import Evidence
 from lila.laplace.posterior import Posterior
@@ -19,6 +20,7 @@ from lila.laplace.terms import Estimate, Terms
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
+from lila.model.statistics import freeze_statistics
 from lila.training.architecture import Description, build, build_like, count_outputs
 from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.checkpoint import (
@@ -249,7 +251,7 @@ def load(
         place = f"{folder / RUN}: architecture.net"
         _require(parts.net, "net")
         net = build_like(parts.net, without_prefix(checkpoint.tensors, "net."), place)
-        net.eval()  # as dropout was off in training too, or the network had been refused
+        freeze_statistics(net.eval())  # as in training, where neither dropout nor statistics of a batch are allowed
         count_outputs(parts.net, result.shape, place)
     augmentation = augmentation or _built(parts.augmentation, "augmentation", Augmentation, folder)  # type: ignore[type-abstract]
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
@@ -259,7 +261,10 @@ def load(
     if not dtype.is_floating_point:
         raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
     model = InvariantModel(net, augmentation, parts.samples, settings.noise).to(dtype)
-    state = State(model, likelihood.to(dtype), GaussianPrior(net, settings.prior), {}, weights_model=model)
+    if settings.unknown == UnknownName.FREEZE:
+        freeze_unknown(model.net, torch.zeros(1, *result.shape, dtype=dtype))
+    prior = GaussianPrior(net, settings.prior, mean=settings.prior_mean)
+    state = State(model, likelihood.to(dtype), prior, {}, weights_model=model)
     state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)
     return Run(
         settings=settings,

@@ -7,9 +7,9 @@ from typing import Any, Self
 from lila._util.choices import check_count, choose
 from lila._util.memory import parse_bytes
 from lila.augment.noise import NoiseName
-from lila.curvature import CurvatureKind, find_structure
+from lila.curvature import CurvatureKind, UnknownName, find_structure
 from lila.errors import ArgumentError
-from lila.model.prior import PriorStructure
+from lila.model.prior import PriorMean, PriorStructure
 from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName, Procedure
 
@@ -75,6 +75,7 @@ class Settings:
         hyper_batch: examples in a hyper-step of "running" passes.
         structure: of the curvature: "kron", "diag" or "full".
         curvature: "ggn" or "ef".
+        unknown: what to do with parameters that have no curvature rule: "refuse" the network, or "freeze" them.
         passes: how hyper-steps go over the data: "running", "exact", "probed" or "sampled".
         probes: random probes per example in the estimate of the evidence; None is all columns for "exact" passes, and
             as many as give 1,000 over all examples for others.
@@ -83,6 +84,7 @@ class Settings:
         gradient_examples: examples in a gradient of the evidence, rescaled, for passes after an epoch; None takes as
             many as the estimate.
         prior: structure of the prior: "scalar", "layerwise" or "diagonal".
+        prior_mean: mean of the prior: "zero", or "start" for the weights that the run begins with (fine-tuning).
         precision: prior precision from which learning starts.
         weight_decay: of the methods that do not learn the prior: the precision is this times the number of examples.
         eta_reward: how much Augerino's loss rewards the norm of eta.
@@ -116,11 +118,13 @@ class Settings:
     hyper_batch: int = 32
     structure: str = "kron"
     curvature: str = "ggn"
+    unknown: str = "refuse"
     passes: str = "running"
     probes: int | None = None
     gradient_probes: int | None = None
     gradient_examples: int | None = None
     prior: str = "layerwise"
+    prior_mean: str = "zero"
     precision: float = 1.0
     weight_decay: float = 1e-4
     eta_reward: float = 1e-2
@@ -139,6 +143,8 @@ class Settings:
         find_structure(self.structure)
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")
+        choose(PriorMean, self.prior_mean, "prior mean")
+        choose(UnknownName, self.unknown, "way with parameters that have no rule")
         if self.precision_steps is not None:
             choose(PrecisionSteps, self.precision_steps, "way of precision steps")
         choose(FinalName, self.final_evidence, "way to find the final evidence")

@@ -8,6 +8,8 @@ from torch import nn
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
+from lila.curvature import UnknownName
+from lila.curvature.audit import freeze_unknown
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
 from lila.laplace.checks import check_inputs
@@ -40,8 +42,14 @@ def new_state(
     model = InvariantModel(net, chosen, 1 if plain else settings.samples, settings.noise)
     model = model.in_fast_layout(next(Examples(data, like.device).batches(1)).x)
     precision = settings.weight_decay * len(Examples(data)) if procedure.decays_weights else settings.precision
-    prior = GaussianPrior(net, settings.prior, precision)
+    prior = GaussianPrior(net, settings.prior, precision, mean=settings.prior_mean)
     return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)
+
+
+def freeze_as_asked(net: nn.Module, settings: ResolvedSettings, data: Data) -> None:
+    """Freeze the parameters that have no curvature rule, if the settings ask for it."""
+    if settings.unknown == UnknownName.FREEZE:
+        freeze_unknown(net, few_examples(Examples(data, next(net.parameters()).device)).x)
 
 
 def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> int:

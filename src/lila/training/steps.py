@@ -177,8 +177,10 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedS
 
 @torch.no_grad()
 def _add_prior_gradient(state: State, examples: int) -> None:
-    """Add the gradient of -1/N log p(theta), which is delta theta / N, to that of the weights."""
-    precisions = state.prior.precisions()
-    for name, weight in state.model.net.named_parameters():
-        if weight.grad is not None:
-            weight.grad.add_(precisions[name] * weight / examples)
+    """Add the gradient of -1/N log p(theta), which is delta (theta - mu) / N, to that of the weights."""
+    precisions, weights = state.prior.precisions(), dict(state.model.net.named_parameters())
+    with_gradient = {name: weight for name, weight in weights.items() if weight.grad is not None}
+    for name, deviation in state.prior.deviations(with_gradient).items():
+        gradient = weights[name].grad
+        assert gradient is not None
+        gradient.add_(precisions[name] * deviation / examples)

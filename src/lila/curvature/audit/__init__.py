@@ -7,6 +7,7 @@ inputs, alone and together, and refuses it with the cause if it finds otherwise:
 - `inputs`: augmentations that mix examples, and the choice of the inputs,
 - `purity`: random numbers, buffers that change, half precision,
 - `together`: outputs or layers that depend on the other inputs of the batch or on earlier ones,
+- `exposure`: attention or parameters without a layer that compute something else when they are recorded,
 - `gradients`: weights that do more, or something else, than their layer's rule says,
 - `averages`: rules that are not linear,
 - `positions`: layers that run for some inputs only; a pass over the data checks this too.
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from lila.curvature.audit.averages import check_averages
+from lila.curvature.audit.exposure import check_exposure
 from lila.curvature.audit.gradients import check_gradients, check_memory
 from lila.curvature.audit.inputs import audit_inputs
 from lila.curvature.audit.order import check_runs_last
@@ -27,10 +29,11 @@ from lila.curvature.audit.positions import Positions
 from lila.curvature.audit.purity import check_pure
 from lila.curvature.audit.subject import Subject
 from lila.curvature.audit.together import check_together
+from lila.curvature.audit.unknown import freeze_unknown, unknown_parameters, warn_of_unknown
 from lila.curvature.layers import Layer
 from lila.model.invariant import InvariantModel
 
-__all__ = ["Positions", "audit", "check_runs_last"]
+__all__ = ["Positions", "audit", "check_runs_last", "freeze_unknown", "unknown_parameters", "warn_of_unknown"]
 
 _MOST_TOGETHER = 32  # inputs of the largest batch that is compared with single inputs
 
@@ -55,6 +58,7 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
         subject = Subject.precise(model.net, layers, views)
         if subject.views.dtype != views.dtype:
             check_together(subject, model.net)
+        check_exposure(subject)
         check_averages(subject)
         check_gradients(subject)
         disturbed = subject.disturbed()

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from lila.curvature.audit.subject import Subject
+from lila.curvature.finding import no_rule_message
+from lila.curvature.inside.exposed import exposed
+from lila.curvature.inside.raw_parameters import ParameterCopies
 from lila.curvature.layers import Layer
 from lila.errors import ModelError
 
@@ -88,8 +91,10 @@ class _Run:
         for position, layer in enumerate(subject.layers):
             hooks.append(layer.module.register_forward_pre_hook(run._before(position)))
             hooks.append(layer.module.register_forward_hook(run._after(position, len(views)), with_kwargs=True))
+        views = views.detach().requires_grad_()  # as in a pass
         try:
-            run.outputs = subject.run(views)
+            with exposed(subject.net, subject.layers, every, views):
+                run.outputs = subject.run(views)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -156,8 +161,31 @@ def _operations_so_far() -> int:
     return int(node._sequence_nr())
 
 
+def parameters_used_otherwise(subject: Subject) -> list[str]:
+    """Return the parameters without a layer that the network does not only add, multiply or concatenate."""
+    run = _Run.of(subject, subject.views)
+    return [run.layers[position].name for position in _uses_outside(run) if run.layers[position].is_parameter]
+
+
 def _check_uses(run: _Run) -> None:
     """Raise ModelError if a weight enters an operation that did not run inside its layer."""
+    outside = _uses_outside(run)
+    if not outside:
+        return
+    position, uses = min(outside.items())
+    layer, operations = run.layers[position], ", ".join(sorted(set(uses.values())))
+    if isinstance(layer.module, ParameterCopies):
+        raise ModelError(no_rule_message(layer.owner, layer.module.owner, [layer.module.own], operations))
+    raise ModelError(
+        f"The weights {[name for name in layer.parameter_names if name in uses]} are used outside of the forward "
+        f"of their layer {layer.name!r}, where the curvature does not see it, by {operations}: tied, through "
+        "torch.nn.functional, or by a call of the layer's forward rather than of the layer. Use each weight through a "
+        "call of its own layer, or register a rule for the module that uses it with lila.register_rule."
+    )
+
+
+def _uses_outside(run: _Run) -> dict[int, dict[str, str]]:
+    """Return the operations that did not run inside a layer but use its weights, by its position and their names."""
     owners = {
         id(run.weights[name]): (name, position)
         for position, layer in enumerate(run.layers)
@@ -170,16 +198,7 @@ def _check_uses(run: _Run) -> None:
             number = node._sequence_nr()
             if name and not any(first < number < last for first, last in run.spans[position]):
                 outside.setdefault(position, {})[name] = node.name()
-    if outside:
-        position, uses = min(outside.items())
-        layer = run.layers[position]
-        raise ModelError(
-            f"The weights {[name for name in layer.parameter_names if name in uses]} are used outside of the forward "
-            f"of their layer {layer.name!r}, where the curvature does not see it, by "
-            f"{', '.join(sorted(set(uses.values())))}: tied, through torch.nn.functional, or by a call of the layer's "
-            "forward rather than of the layer. Use each weight through a call of its own layer, or register a rule for "
-            "the module that uses it with lila.register_rule."
-        )
+    return outside
 
 
 def _nodes(start: Node | None) -> Iterator[Node]:

@@ -40,7 +40,7 @@ class Subject:
             copy, is_copy = deepcopy(net), True
         except _CANNOT:
             copy, is_copy = net, False
-        moved = tuple(replace(layer, module=copy.get_submodule(layer.name)) for layer in layers)
+        moved = tuple(layer.moved_to(copy) for layer in layers)
         return cls(copy, moved, views, is_copy)
 
     @classmethod

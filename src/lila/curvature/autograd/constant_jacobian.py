@@ -36,6 +36,7 @@ _SUMS = {
     *("SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0"),
     *("ReluBackward0", "LeakyReluBackward0", "LeakyReluBackward1", "HardtanhBackward0", "ClampBackward1"),
     *("ThresholdBackward0", "ThresholdBackward1", "MaxPool2DWithIndicesBackward0"),
+    *("IndexSelectBackward0", "torch::autograd::AccumulateGrad"),  # the copies of a parameter for each view
 }
 """Operations that are linear, or linear between kinks, in all their inputs together."""
 
@@ -44,6 +45,9 @@ _PRODUCTS = {
     *("ConvolutionBackward0", "_ConstantConvolutionBackward", "PreluKernelBackward0"),
 }
 """Operations that are linear in one input if the others are constants; a quotient is linear in its numerator."""
+
+_LINEAR_IN_EVALUATION_MODE = {"NativeBatchNormBackward0", "CudnnBatchNormBackward0"}
+"""Operations that are linear in their input if their statistics, scale and shift are constants."""
 
 
 def linear_between_kinks(outputs: Tensor, start: Node | None) -> bool:
@@ -56,6 +60,8 @@ def linear_between_kinks(outputs: Tensor, start: Node | None) -> bool:
     for node in walk(outputs, start):
         if node.name() not in _SUMS:
             by = [position for position, (source, _) in enumerate(node.next_functions) if source is not None]
+            if node.name() in _LINEAR_IN_EVALUATION_MODE and by == [0] and not getattr(node, "_saved_training", True):
+                continue
             if node.name() not in _PRODUCTS or len(by) > 1 or (node.name() == "DivBackward0" and by != [0]):
                 return False
     return True

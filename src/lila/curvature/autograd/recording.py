@@ -15,6 +15,7 @@ from lila.curvature.autograd.linear_head import LastUse
 from lila.curvature.autograd.shared_gradients import SharedGradients
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS, Speedups
 from lila.curvature.autograd.tape import Samples, Tape, sum_over_samples
+from lila.curvature.inside.exposed import exposed
 from lila.curvature.layers import Layer
 from lila.errors import ModelError
 from lila.model.invariant import InvariantModel
@@ -54,7 +55,11 @@ def record(
     recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable)
     hooks = recorder.attach(model.net)
     try:
-        with torch.enable_grad(), LeanOperations() if speedups.lean_operations else nullcontext():
+        with (
+            torch.enable_grad(),
+            LeanOperations() if speedups.lean_operations else nullcontext(),
+            exposed(model.net, recorder.layers, weights, views),
+        ):
             outputs, head = model.average(views, len(x), weights), None
             if speedups.linear_head:
                 outputs, head = recorder.with_head(outputs)

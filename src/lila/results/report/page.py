@@ -17,7 +17,7 @@ from lila.results.report.sheet import Sheet
 
 _TERMS = {
     "log_likelihood": "log-likelihood",
-    "weight_penalty": "weight penalty, -½ Σ δ θ²",
+    "weight_penalty": "weight penalty, -½ Σ δ (θ - μ)²",
     "occam_factor": "Occam factor, -½ log|I + H/δ|",
     "value": "evidence",
 }
