@@ -97,3 +97,10 @@ def test_labels_at_random_give_no_finding_anywhere(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     assert "By the evidence, what leaves the label unchanged" not in page
     assert "Try more epochs" in page
+
+
+def test_classes_are_named_if_their_names_are_known(sound: lila.Run) -> None:
+    run = replace(sound, never_predicted=(0, 2), classes=("cat", "dog", "f\x1b[31mrog"))
+    assert "Classes cat, f\\x1b[31mrog are never predicted." in run.verdict.text()
+    many = replace(sound, never_predicted=tuple(range(2, 15)), classes=("cat", "dog", "frog"))
+    assert "Classes frog, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3 others are never predicted." in many.verdict.text()

@@ -86,5 +86,5 @@ def _notes(errors: Mapping[str, float | None] | None, spread: RangeSpread | None
     if spread is not None:
         notes.append(f"last epochs: the standard deviation of the range over the last {spread.epochs} epochs.")
     if notes:
-        notes.append("Neither is the spread over seeds, which may be larger: `lila train --seeds 5` shows that.")
+        notes.append("The spread over seeds is another thing and may be larger: `lila train --seeds 5` shows it.")
     return notes
