@@ -73,6 +73,9 @@ def test_processes_agree_with_one(case: str, processes: int, tmp_path: Path) -> 
     results = [found(tmp_path, rank) for rank in range(processes)]
     for result in results:
         assert_same(result, alone)
+        assert len(result["hessians"]) == (case != "augerino")
+        for one, other in zip(result["hessians"], alone["hessians"], strict=True):
+            assert one == pytest.approx(other, rel=1e-6)
         assert result["weights"] == results[0]["weights"]  # to the bit
 
 

@@ -1,17 +1,19 @@
 """How well the probabilities of the invariant network are calibrated, and what their error comes from.
 
-For each seed lila and the same network without invariance learn from translated MNIST. On the test images the
-calibration error is given beside the confidence gap: mean probability of the predicted class minus accuracy, which is
-negative for a network that is too careful. Both are computed for several numbers of views in a prediction, and after
-the logits were multiplied by the one number that fits the test images best (1 if the scale of the logits is right).
-Another run trains its weights with as many views as it predicts with. The result of each run is one file of the output
-folder, and runs whose file exists are not repeated.
+For each seed lila and the same network without invariance learn from transformed images. On training and on test images
+the calibration error is given beside the confidence gap: mean probability of the predicted class minus accuracy, which
+is negative for a network that is too careful. It is also given after all logits were multiplied by the one number that
+fits the test images best, which is 1 if the scale of the logits is right, and for several numbers of views in a
+prediction. A third run trains its weights with as many views as it predicts with. The result of each run is one file of
+the output folder, and runs whose file exists are not repeated.
 
-    LILA_DATA=... python -m lila.benchmarks.calibration --out calibration --seeds 3
+    LILA_DATA=... python -m lila.benchmarks.calibration --out calibration --data mnist --transform translated --seeds 1
+    python -m lila.benchmarks.calibration --out calibration --data digits --transform partially-rotated --seeds 3
 """
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +33,28 @@ KINDS: dict[str, dict[str, Any]] = {
     "non-invariant": {"method": "non-invariant"},
     "lila, 16 views in steps of the weights": {"weight_samples": 16},
 }
-_VIEWS = (1, 2, 4, 16, 64)
+_VIEWS = (1, 2, 4, 16)
 _FACTORS = torch.logspace(-1, 1, 81, dtype=torch.float64)  # of the logits
 
 
-def run(kind: str, seed: int, subset: int, version: str) -> dict[str, Any]:
-    """Train, and look at the probabilities of the test images."""
-    task = lila.load_data(lila.Recipe("mnist", transform=version, subset=subset, seed=seed), in_memory=True)
-    torch.manual_seed(seed)
+def run(kind: str, recipe: lila.Recipe, epochs: int | None) -> dict[str, Any]:
+    """Train, and look at the probabilities of the training and test images."""
+    task = lila.load_data(recipe, in_memory=True)
+    torch.manual_seed(recipe.seed)
     net = lila.make_model("mlp", task.shape, len(task.classes))
-    made = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", seed=seed, **KINDS[kind])
-    tensors = Examples(task.test).tensors if task.test is not None else None
-    assert tensors is not None
-    x, y = tensors
+    settings = KINDS[kind] | {"seed": recipe.seed, "epochs": epochs}
+    made = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", **settings)
+    assert task.test is not None
+    train, test = Examples(task.train).tensors, Examples(task.test).tensors
+    assert train is not None
+    assert test is not None
     views = _VIEWS if made.ranges else (1,)
     return {
         "ranges": dict(made.ranges),
-        "by number of views": {count: confidence(made, x, y, count) for count in views},
-        "training log-likelihood per image": made.evidence.log_likelihood / subset,
+        "training images": confidence(made, *train, made.model.samples),
+        "test images": confidence(made, *test, made.model.samples),
+        "test images by views": {count: confidence(made, *test, count) for count in views},
+        "precisions": dict(made.history[-1].precisions),
         "seconds": sum(record.seconds.total for record in made.history),
     }
 
@@ -73,20 +79,23 @@ def main(given: Sequence[str] | None = None) -> None:
     """Do the runs that are missing, and print all results as JSON."""
     parser = new_parser(__doc__, threads=1)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the results")
+    parser.add_argument("--data", default="mnist", metavar="NAME", help="[mnist]")
     parser.add_argument("--subset", type=int, default=1250, metavar="N", help="training images [1250]")
+    parser.add_argument("--epochs", type=int, metavar="N", help="[by the number of images]")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds [3]")
     parser.add_argument("--transform", default="translated", metavar="NAME", help="version of the data [translated]")
     arguments = start(parser, given)
     results = {}
-    for seed in range(arguments.seeds):
-        for kind in KINDS:
-            words = kind.replace(",", "").replace(" ", "-")
-            name = f"{arguments.transform}-{arguments.subset}-{words}-seed{seed}"
-            path = arguments.out / f"{name}.json"
-            if not path.exists():
-                arguments.out.mkdir(parents=True, exist_ok=True)
-                write_json(path, run(kind, seed, arguments.subset, arguments.transform) | machine())
-            results[name] = json.loads(path.read_text())
+    for seed, kind in product(range(arguments.seeds), KINDS):
+        words = [arguments.data, arguments.transform, str(arguments.subset), kind.replace(",", "").replace(" ", "-")]
+        words += [f"seed{seed}"] if arguments.epochs is None else [f"epochs{arguments.epochs}", f"seed{seed}"]
+        name = "-".join(words)
+        path = arguments.out / f"{name}.json"
+        if not path.exists():
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            recipe = lila.Recipe(arguments.data, transform=arguments.transform, subset=arguments.subset, seed=seed)
+            write_json(path, run(kind, recipe, arguments.epochs) | machine())
+        results[name] = json.loads(path.read_text())
     print_result(arguments, results)
 
 

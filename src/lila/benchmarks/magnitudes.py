@@ -3,16 +3,20 @@
 Images of MNIST are transformed by one generator with a known range, or left as they are (a true range of 0), and all
 six ranges are learned with lila's defaults. Digits vary by themselves: they are slanted, and not all of one width. So
 what is learned from images that were left as they are is the part of a range that is not an error. For each run the
-error bar of the range is given too, to compare with the spread over seeds. The result of each run is one file of the
-output folder, and runs whose file exists are not repeated.
+error bar of the range is given too, to compare with the spread over seeds.
+
+With `--held` the range of that generator is not learned but held at each of the values, as multiples of the true range.
+That shows which range has the most evidence, and which one predicts the test images best, whatever the learning does.
+The result of each run is one file of the output folder, and runs whose file exists are not repeated.
 
     LILA_DATA=... python -m lila.benchmarks.magnitudes --out magnitudes --subset 1250 --seeds 3
-    LILA_DATA=... python -m lila.benchmarks.magnitudes --out magnitudes --subset 5000 --seeds 1
+    LILA_DATA=... python -m lila.benchmarks.magnitudes --out magnitudes --versions x-translation --held 0.5,1,1.5,2,2.5
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -40,28 +44,38 @@ class Version:
         generator: the name of the generator by which the images are transformed; "none" for images as they are.
         seed: of the subset, the transformation, the network and the noise.
         subset: the number of training images.
+        epochs: the number of epochs; None for the default.
+        held: the range at which the generator is held, as a multiple of the true one; None to learn all ranges.
     """
 
     generator: str
     seed: int
     subset: int
+    epochs: int | None = None
+    held: float | None = None
 
     def path(self, folder: Path) -> Path:
         """Return the file of its result in a folder."""
-        return folder / f"{self.generator}-{self.subset}-seed{self.seed}.json"
+        words = [self.generator, str(self.subset), f"seed{self.seed}"]
+        words += [] if self.epochs is None else [f"epochs{self.epochs}"]
+        words += [] if self.held is None else [f"held{self.held:g}"]
+        return folder / f"{'-'.join(words)}.json"
 
-    def images(self, part: lila.Recipe) -> tuple[lila.Task, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Return the task of the images as they are, and the transformed training and test images with their labels."""
-        task = lila.load_data(part, in_memory=True)
-        train, test = (_transformed(data, self, number) for number, data in enumerate((task.train, task.test)))
-        return task, train, test
+    def augmentation(self) -> lila.Affine2d:
+        """Return the transformations with the ranges to start from, or to stay at."""
+        if self.held is None:
+            return lila.Affine2d()
+        return lila.Affine2d([self.generator], init=self.held * TRUE_RANGES[self.generator])
 
     def run(self) -> dict[str, Any]:
-        """Learn all ranges from the transformed images."""
-        task, train, test = self.images(lila.Recipe("mnist", subset=self.subset, seed=self.seed))
+        """Learn all ranges from the transformed images, or train the weights with the range that is held."""
+        task = lila.load_data(lila.Recipe("mnist", subset=self.subset, seed=self.seed), in_memory=True)
+        train, test = (_transformed(data, self, part) for part, data in enumerate((task.train, task.test)))
         torch.manual_seed(self.seed)
         net = lila.make_model("mlp", task.shape, len(task.classes))
-        made = lila.fit(net, train, lila.Affine2d(), test=test, progress="silent", seed=self.seed)
+        settings: dict[str, Any] = {"method": "lila" if self.held is None else "fixed"}
+        settings |= {"epochs": self.epochs, "seed": self.seed}
+        made = lila.fit(net, train, self.augmentation(), test=test, progress="silent", **settings)
         return {
             "ranges": dict(made.ranges),
             "range errors": made.range_errors,
@@ -119,19 +133,21 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder of the results")
     parser.add_argument("--subset", type=int, default=1250, metavar="N", help="training images [1250]")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds [3]")
+    parser.add_argument("--epochs", type=int, metavar="N", help="[by the number of images]")
+    parser.add_argument("--held", metavar="X,...", help="hold the range at these multiples of the true one")
     names = ",".join(TRUE_RANGES)
     parser.add_argument("--versions", default=names, metavar="NAMES", help=f"[{names}]")
     arguments = start(parser, given)
+    held = [None] if arguments.held is None else [float(multiple) for multiple in arguments.held.split(",")]
     found = {}
-    for seed in range(arguments.seeds):
-        for generator in arguments.versions.split(","):
-            version = Version(generator, seed, arguments.subset)
-            if not version.path(arguments.out).exists():
-                arguments.out.mkdir(parents=True, exist_ok=True)
-                write_json(version.path(arguments.out), version.run() | machine())
-            found[version] = json.loads(version.path(arguments.out).read_text())
+    for seed, generator, multiple in product(range(arguments.seeds), arguments.versions.split(","), held):
+        version = Version(generator, seed, arguments.subset, arguments.epochs, multiple)
+        if not version.path(arguments.out).exists():
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            write_json(version.path(arguments.out), version.run() | machine())
+        found[version] = json.loads(version.path(arguments.out).read_text())
     runs = {version.path(Path()).stem: result for version, result in found.items()}
-    print_result(arguments, {"over seeds": over_seeds(found), "runs": runs})
+    print_result(arguments, ({} if arguments.held else {"over seeds": over_seeds(found)}) | {"runs": runs})
 
 
 if __name__ == "__main__":
