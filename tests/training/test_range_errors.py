@@ -90,7 +90,8 @@ def test_a_run_has_error_bars_everywhere(folder: Path) -> None:
 
 def test_what_has_no_maximum_is_said_in_words(folder: Path) -> None:
     run = replace(lila.load(folder), range_errors={"rotation": None, "x-translation": 0.1})
-    assert "it is not concave in rotation; the other errors hold that fixed." in run.summary()
+    assert "the evidence is not concave in rotation but flat or rising" in run.summary()
+    assert "the other errors hold that fixed." in run.summary()
     without = replace(run, range_errors=None).summary()
     assert "concave" not in without
     assert "error" not in without

@@ -34,8 +34,10 @@ from lila.laplace.evidence import Evidence
 from lila.laplace.passes import Pass
 from lila.laplace.terms import Estimate
 
-STEP = 0.02
-"""The shift of a parameter. It is a small part of a range that changes an image at all, and large beside rounding."""
+STEP = 0.05
+"""The shift of a parameter: less than a pixel of a small image, or three degrees. Interpolation between pixels, ReLU and
+max pooling make the gradient rough. At a smaller scale the second derivative is that of their kinks, and not that of
+the evidence as it falls over an error bar."""
 
 
 @dataclass(frozen=True)

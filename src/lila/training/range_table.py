@@ -80,8 +80,8 @@ def _notes(errors: Mapping[str, float | None] | None, spread: RangeSpread | None
         missing = [name for name, error in errors.items() if error is None]
         if missing:
             notes.append(
-                f"error none: the evidence has no maximum there, as it is not concave in {', '.join(missing)}"
-                f"{'' if len(missing) == len(errors) else '; the other errors hold that fixed'}."
+                f"error none: the evidence is not concave in {', '.join(missing)} but flat or rising, so that it does "
+                f"not determine it there{'' if len(missing) == len(errors) else '; the other errors hold that fixed'}."
             )
     if spread is not None:
         notes.append(f"last epochs: the standard deviation of the range over the last {spread.epochs} epochs.")
