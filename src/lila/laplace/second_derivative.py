@@ -35,9 +35,9 @@ from lila.laplace.passes import Pass
 from lila.laplace.terms import Estimate
 
 STEP = 0.05
-"""The shift of a parameter: less than a pixel of a small image, or three degrees. Interpolation between pixels, ReLU and
-max pooling make the gradient rough. At a smaller scale the second derivative is that of their kinks, and not that of
-the evidence as it falls over an error bar."""
+"""The shift of a parameter: less than a pixel of a small image, or three degrees. Interpolation between pixels, ReLU
+and max pooling make the gradient rough. At a smaller scale the second derivative is that of their kinks, and not that
+of the evidence as it falls over an error bar."""
 
 
 @dataclass(frozen=True)
