@@ -113,7 +113,7 @@ def errors_of(augmentation: Augmentation, hessian: Tensor) -> RangeErrors:
         augmentation: the augmentation with its learned parameters.
         hessian: the second derivative in its trainable parameters, shape (d, d).
     """
-    slopes = _range_slopes(augmentation)
+    slopes, hessian = _range_slopes(augmentation), hessian.cpu()
     kept = _concave(hessian)
     covariance = torch.zeros_like(hessian)
     if len(kept):

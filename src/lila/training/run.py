@@ -141,7 +141,8 @@ class Run:
         widths = [max(map(len, column)) for column in columns]
         rows = zip(*columns, strict=True) if table.rows else ()
         lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
-        return [f"  {line}".rstrip() for line in lines] + [f"  ({note})" for note in table.notes]
+        notes = [fill(f"({note})", _WIDTH, initial_indent="  ", subsequent_indent="   ") for note in table.notes]
+        return [f"  {line}".rstrip() for line in lines] + notes
 
     @property
     def posterior(self) -> Posterior:
