@@ -104,3 +104,10 @@ def test_classes_are_named_if_their_names_are_known(sound: lila.Run) -> None:
     assert "Classes cat, f\\x1b[31mrog are never predicted." in run.verdict.text()
     many = replace(sound, never_predicted=tuple(range(2, 15)), classes=("cat", "dog", "frog"))
     assert "Classes frog, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3 others are never predicted." in many.verdict.text()
+
+
+def test_less_evidence_than_the_constant_answer_is_held_against_the_test_scores(sound: lila.Run) -> None:
+    run = replace(sound, evidence=Terms(-20.0, -5.0, -5.0))
+    assert "the better one, with a log-likelihood of -0.5 per example against -1.1" in run.verdict.text()
+    for test in (None, {"accuracy": 0.4, "log_likelihood": -1.2}, {}):
+        assert "the better one" not in replace(run, test=test).verdict.text()

@@ -87,10 +87,17 @@ def _below_constant_evidence(run: "Run") -> list[str]:
     e = run.evidence
     if e.value >= constant.evidence - _ERRORS * e.standard_error:
         return []
-    return [
+    found = (
         f"The evidence is {e.value:.1f} nats, and that of the same answer to every input is {constant.evidence:.1f}: "
         "by the evidence the inputs explain nothing."
-    ]
+    )
+    own, other = (scores.get("log_likelihood") for scores in (run.test or {}, constant.test or {}))
+    if own is not None and other is not None and own > other:
+        found += (
+            f" On the test data the network is the better one, with a log-likelihood of {own:.3g} per example against "
+            f"{other:.3g}: what it learned is worth less than its weights cost, as happens with few examples."
+        )
+    return [found]
 
 
 def _never_predicted(run: "Run") -> list[str]:
