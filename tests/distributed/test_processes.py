@@ -84,16 +84,19 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     return done
 
 
-def assert_agree(results: list[Any], alone: Any) -> None:
+def assert_agree(case: str, results: list[Any], alone: Any) -> None:
     for result in results:
         assert_same(result, alone)
+        assert len(result["hessians"]) == (case != "augerino")
+        for one, other in zip(result["hessians"], alone["hessians"], strict=True):
+            assert one == pytest.approx(other, rel=1e-6)
         assert result["weights"] == results[0]["weights"]  # to the bit
 
 
 @pytest.mark.parametrize(("case", "processes"), [("kron", 2), ("streamed", 4)])
 def test_processes_agree_with_one(case: str, processes: int, together: Callable[[int], Path], tmp_path: Path) -> None:
     results = [found(together(processes) / case, rank) for rank in range(processes)]
-    assert_agree(results, worker.found(tmp_path, CASES[case], Ranks()))
+    assert_agree(case, results, worker.found(tmp_path, CASES[case], Ranks()))
 
 
 @pytest.mark.slow
@@ -103,7 +106,7 @@ def test_processes_agree_with_one_in_every_case(case: str, processes: int, tmp_p
     alone = worker.found(tmp_path, CASES[case], Ranks())
     done = torchrun(processes, tmp_path, case=CASES[case])
     assert done.returncode == 0, done.stderr
-    assert_agree([found(tmp_path / "case", rank) for rank in range(processes)], alone)
+    assert_agree(case, [found(tmp_path / "case", rank) for rank in range(processes)], alone)
 
 
 def test_a_process_does_not_read_everything(together: Callable[[int], Path]) -> None:

@@ -10,16 +10,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
 
 import lila
 from lila._util.ranks import Ranks, leave, process_group
-from lila.training import loop
+from lila.training import loop, range_errors
 
 N = 23  # which neither two nor four processes share evenly
 
@@ -78,18 +81,33 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     run_folder = folder / "run" if todo.get("folder") else None
     net = network(ranks.rank)  # the first process's weights are everyone's
     augmentation = lila.Rotation2d(init=0.3)
-    if todo.get("resume"):
-        run = lila.resume(run_folder or folder, net, data, augmentation, **arguments)
-    else:
-        run = lila.fit(net, data, augmentation, folder=run_folder, **arguments, **settings)
+    with watched_error_bars() as hessians:
+        if todo.get("resume"):
+            run = lila.resume(run_folder or folder, net, data, augmentation, **arguments)
+        else:
+            run = lila.fit(net, data, augmentation, folder=run_folder, **arguments, **settings)
     return {
         "evidence": run.evidence.value,
         "ranges": dict(run.ranges),
+        "hessians": hessians,
         "weights": torch.cat([p.flatten() for p in run.model.net.parameters()]).tolist(),
         "loss": [record.loss for record in run.history],
         "test": run.test,
         "read": len(data.read) if isinstance(data, Streamed) else None,
     }
+
+
+@contextmanager
+def watched_error_bars() -> Iterator[list[list[float]]]:
+    """Let error bars cost more than so few hyper-steps pay for, and give the second derivatives that they come from."""
+    hessians, original = list[list[float]](), range_errors.errors_of
+
+    def noted(augmentation: lila.Augmentation, hessian: Tensor) -> dict[str, float | None]:
+        hessians.append(hessian.flatten().tolist())
+        return original(augmentation, hessian)
+
+    with mock.patch.multiple(range_errors, _SHARE=10.0, errors_of=noted):
+        yield hessians
 
 
 def spoil(todo: dict[str, Any], data: tuple[Tensor, Tensor], ranks: Ranks) -> None:

@@ -28,11 +28,14 @@ def foretold(told: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [200, 600])
-@pytest.mark.parametrize(("model", "epochs"), [("mlp", 12), ("cnn", 6), ("resnet-8-8", 2)])
+@pytest.mark.parametrize(
+    ("model", "epochs", "baseline"),
+    [("mlp", 12, False), ("mlp", 12, True), ("cnn", 6, False), ("cnn", 6, True), ("resnet-8-8", 2, False)],
+)
 def test_the_time_is_foretold_within_a_factor_of_two(
-    model: str, epochs: int, size: int, capsys: pytest.CaptureFixture[str]
+    model: str, epochs: int, size: int, baseline: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings: dict[str, Any] = {"epochs": epochs, "samples": 8}
+    settings: dict[str, Any] = {"epochs": epochs, "samples": 8, "baseline": baseline}
     net = make_model(model, (3, 16, 16), 4)
     began: list[float] = []
     lila.fit(

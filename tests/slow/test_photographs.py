@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import Lila
+from lila.benchmarks import few_images
 from lila.data.sources import KNOWN, data_folder, find
 
 CLASSES = ("airplane", "frog", "ship")
@@ -45,3 +46,16 @@ def test_a_folder_of_600_photographs_in_three_classes(lila: Lila, tmp_path: Path
     assert right / len(rows) > 0.6
     code = lila("export", run, "--to", "kornia").stdout
     assert "RandomAffine" in code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_few_photographs_in_classes_of_unequal_size_do_not_collapse_or_the_run_says_so(seed: int) -> None:
+    if find(KNOWN["cifar10"]) is None:
+        pytest.skip("there is no cifar10 in the data directory (LILA_DATA)")
+    found = few_images.run(320, seed, {"epochs": 40, "samples": 6})
+    assert not found["never predicted"] or "never predicted" in found["verdict"]
+    if not found["verdict"]:
+        assert found["evidence per image"] > found["constant answer"]["evidence per image"]
+        assert found["test"]["log_likelihood"] > found["constant answer"]["test"]["log_likelihood"]
+    assert found["test"]["accuracy"] > 0.6  # of the constant answer: 0.4

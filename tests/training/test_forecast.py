@@ -1,6 +1,9 @@
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
+from test_fit import QUICK, data, network
 
 import lila
 from lila.laplace.terms import Terms
@@ -61,3 +64,57 @@ def test_hyper_steps_after_epochs_follow_burn_in_and_interval() -> None:
 
 def test_durations_are_readable() -> None:
     assert [readable_seconds(s) for s in (7.6, 65, 7810)] == ["8 s", "1 min 05 s", "2 h 10 min"]
+
+
+def test_the_network_without_invariance_is_part_of_what_is_foretold(capsys: pytest.CaptureFixture[str]) -> None:
+    compared = replace(FORECAST, seconds=replace(FORECAST.seconds, comparison=7.0))
+    assert compared.total() == pytest.approx(FORECAST.total() + 7.0)
+    assert compared.left([record(1, 1.0)]) == pytest.approx(FORECAST.left([record(1, 1.0)]) + 7.0)
+    for baseline in (True, False):
+        lila.fit(network(), data(), lila.Affine2d(), baseline=baseline, progress="lines", **QUICK)
+        run = capsys.readouterr().err.partition("The same network")[0].split("Data: ")[1]
+        assert ("network without invariance" in run) == baseline
+
+
+MEMORY = """
+import sys, torch, lila
+from lila._util.memory import keep_heap, peak_bytes
+from lila.networks.registry import make_model
+from lila.training import loop
+keep_heap()
+torch.set_num_threads(1)
+model, size, epochs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+told = []
+original = loop.foretold_bytes
+loop.foretold_bytes = lambda *given, **more: told.append(original(*given, **more)) or told[-1]
+x, y = torch.rand(size, 3, 16, 16), torch.arange(size) % 4
+net = make_model(model, (3, 16, 16), 4)
+before = peak_bytes(torch.device("cpu"))
+run = lila.fit(net, (x, y), lila.Affine2d(), test=(x[:50], y[:50]), progress="lines", epochs=epochs, samples=8)
+print(before, told[0], peak_bytes(torch.device("cpu")))
+"""
+
+
+def memory(model: str, size: int, epochs: int) -> tuple[int, int, int]:
+    """The peak of a process before a run, the peak that was foretold, and that at the end."""
+    command = [sys.executable, "-c", MEMORY, model, str(size), str(epochs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    before, told, after = map(int, done.stdout.split("\n")[-2].split())
+    return before, told, after
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "epochs"),
+    [
+        ("mlp", 100, 2),
+        pytest.param("mlp", 600, 12, marks=pytest.mark.slow),
+        pytest.param("cnn", 200, 20, marks=pytest.mark.slow),
+        pytest.param("resnet-8-8", 100, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_memory_is_foretold_within_a_factor_of_two_beyond_what_the_process_has_anyway(
+    model: str, size: int, epochs: int
+) -> None:
+    before, told, after = memory(model, size, epochs)
+    print(f"{model}, {size}: {(told - before) / 2**20:.0f} MiB foretold, {(after - before) / 2**20:.0f} MiB taken")
+    assert 0.5 < (told - before) / (after - before) < 2

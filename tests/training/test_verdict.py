@@ -7,10 +7,12 @@ import torch
 from test_fit import QUICK, data, network
 
 import lila
+from lila.data.task import Scaling
 from lila.laplace.terms import Terms
 from lila.results.report.page import write_report
 from lila.results.report.sheet import sheet_of_folder
 from lila.training.baselines import Baselines, PlainNetworkWorth, Worth
+from lila.training.description import AugmentationDescription, TaskDescription
 
 CONSTANT = Worth(
     evidence=-25.0,
@@ -97,3 +99,30 @@ def test_labels_at_random_give_no_finding_anywhere(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     assert "By the evidence, what leaves the label unchanged" not in page
     assert "Try more epochs" in page
+
+
+def task_of(*classes: str) -> TaskDescription:
+    """The task of a run of `lila train` with these classes."""
+    return TaskDescription(
+        recipe=lila.Recipe("digits"),
+        model="mlp",
+        augmentation=AugmentationDescription("affine", {}),
+        shape=(1, 8, 8),
+        classes=classes,
+        scaling=Scaling((0.0,), (1.0,)),
+        examples=(10, 10),
+    )
+
+
+def test_classes_are_named_if_their_names_are_known(sound: lila.Run) -> None:
+    run = replace(sound, never_predicted=(0, 2), task=task_of("cat", "dog", "f\x1b[31mrog"))
+    assert "Classes cat, f\\x1b[31mrog are never predicted." in run.verdict.text()
+    many = replace(sound, never_predicted=tuple(range(2, 15)), task=task_of("cat", "dog", "frog"))
+    assert "Classes frog, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3 others are never predicted." in many.verdict.text()
+
+
+def test_less_evidence_than_the_constant_answer_is_held_against_the_test_scores(sound: lila.Run) -> None:
+    run = replace(sound, evidence=Terms(-20.0, -5.0, -5.0))
+    assert "the better one, with a log-likelihood of -0.5 per example against -1.1" in run.verdict.text()
+    for test in (None, {"accuracy": 0.4, "log_likelihood": -1.2}, {}):
+        assert "the better one" not in replace(run, test=test).verdict.text()

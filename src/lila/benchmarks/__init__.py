@@ -15,12 +15,18 @@ Behind the command `lila bench`:
 
 Scripts of their own, which take `--help` and print JSON:
 
+- `calibration`: how well the probabilities of the invariant network are calibrated, and what their error comes from.
+  Command: `python -m lila.benchmarks.calibration --out FOLDER`
 - `compiled`: whether `torch.compile` makes an epoch of the weights faster.
   Command: `python -m lila.benchmarks.compiled`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
   Command: `python -m lila.benchmarks.cross_validation`
+- `few_images`: what is learned from few photographs in classes of unequal size, and what the evidence is made of.
+  Command: `python -m lila.benchmarks.few_images --out FOLDER`
 - `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.
   Command: `python -m lila.benchmarks.laplace_torch`
+- `magnitudes`: by how much learned ranges differ from those by which the images were transformed.
+  Command: `python -m lila.benchmarks.magnitudes --out FOLDER`
 - `probe_noise`: the error that random probes add to a gradient, beside the noise of the sampled transformations.
   Command: `python -m lila.benchmarks.probe_noise`
 - `processes`: the cost of an epoch and of a hyper-step with two processes, and the bytes that they exchange.

@@ -44,6 +44,11 @@ BENCHMARKS = (
         "lila bench --networks none --scaling --width 10000",
     ),
     Benchmark(
+        "calibration",
+        "how well the probabilities of the invariant network are calibrated, and what their error comes from",
+        f"{_SCRIPT}calibration --out FOLDER",
+    ),
+    Benchmark(
         "compiled",
         "whether `torch.compile` makes an epoch of the weights faster",
         f"{_SCRIPT}compiled",
@@ -55,10 +60,20 @@ BENCHMARKS = (
         needs="optuna",
     ),
     Benchmark(
+        "few_images",
+        "what is learned from few photographs in classes of unequal size, and what the evidence is made of",
+        f"{_SCRIPT}few_images --out FOLDER",
+    ),
+    Benchmark(
         "laplace_torch",
         "the cost of the evidence and its gradient in the prior, in units of laplace-torch's",
         f"{_SCRIPT}laplace_torch",
         needs="laplace-torch",
+    ),
+    Benchmark(
+        "magnitudes",
+        "by how much learned ranges differ from those by which the images were transformed",
+        f"{_SCRIPT}magnitudes --out FOLDER",
     ),
     Benchmark(
         "probe_noise",

@@ -88,14 +88,17 @@ def seeds_text(summary: Mapping[str, Any], augmentation: "Augmentation", shape: 
     for name, moments in summary["ranges"].items():
         each = [r["ranges"][name] for r in summary["runs"]]
         values = (moments["mean"], moments["standard_deviation"], min(each), max(each))
-        rows.append([name, *(augmentation.readable(name, value, tuple(shape)) for value in values)])
+        texts = [augmentation.readable(name, value, tuple(shape)) for value in values]
+        errors = [error for r in summary["runs"] if (error := (r["range_errors"] or {}).get(name)) is not None]
+        rows.append([name, *texts, augmentation.readable(name, mean(errors), tuple(shape)) if errors else "-"])
     for name, moments in {"evidence, nats": summary["evidence"], **summary["test"]}.items():
         scores = [r["evidence"]["value"] if "nats" in name else r["test"][name] for r in summary["runs"]]
         values = (moments["mean"], moments["standard_deviation"], min(scores), max(scores))
         title = name if "nats" in name else f"test {name.replace('_', ' ')}"
-        rows.append([title, *(f"{value:.4g}" if "test" in title else f"{value:.1f}" for value in values)])
+        rows.append([title, *(f"{value:.4g}" if "test" in title else f"{value:.1f}" for value in values), ""])
     title = f"{summary['runs'][0]['method']}, {len(summary['seeds'])} seeds"
-    lines = [Table(title, ["", "mean", "standard deviation", "smallest", "largest"], rows).text()]
+    columns = ["", "mean", "standard deviation", "smallest", "largest", "error of a run"]
+    lines = [Table(title, columns, rows).text()]
     for seed, made in zip(summary["seeds"], summary["runs"], strict=True):
         if made["verdict"]["text"]:
             lines.append(f"seed {seed}: {made['verdict']['text']}")

@@ -53,7 +53,7 @@ def by_class(run: "Run", task: "TaskDescription | None") -> str:
     if run.confusion is None:
         return "\nThere are no results by class: the run has no test data, no classes, or more than 200 of them."
     tables = class_tables(run.confusion, None if task is None else task.classes)
-    return "\n".join(f"\n{table.text()}" for table in tables)
+    return printable("\n".join(f"\n{table.text()}" for table in tables))
 
 
 def draw(run: "Run", task: "TaskDescription | None", path: Path, *, named_paths: bool) -> None:
@@ -90,6 +90,7 @@ def record(run: "Run") -> dict[str, Any]:
         "epochs": len(run.history),
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
+        "range_errors": run.range_errors,
         "spread_over_last_epochs": None if spread is None else asdict(spread),
         "evidence": {
             "value": run.evidence.value,

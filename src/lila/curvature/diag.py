@@ -61,6 +61,12 @@ class Diag(Structure):
         with torch.no_grad():
             return type(self)(self.layers, tuple(block.reciprocal() for block in self._with_prior(precisions)))
 
+    def cotangent_slope(self, along: Self, precisions: Mapping[str, Tensor]) -> Self:
+        """The derivative of 1 / (h + delta) is -1 / (h + delta)^2."""
+        with torch.no_grad():
+            pairs = zip(along.blocks, self._with_prior(precisions), strict=True)
+            return type(self)(self.layers, tuple(-change / block.square() for change, block in pairs))
+
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
         scaled = [J * block.rsqrt() for J, block in zip(rows, self._with_prior(precisions), strict=True)]
         return torch.cat([J.flatten(1) for J in scaled], dim=1)

@@ -69,6 +69,11 @@ class Full(Structure):
         with torch.no_grad():
             return type(self)(self.layers, torch.cholesky_inverse(self._cholesky(precisions)))
 
+    def cotangent_slope(self, along: Self, precisions: Mapping[str, Tensor]) -> Self:
+        """The derivative of the inverse C^-1 along D is -C^-1 D C^-1."""
+        inverse = self.cotangent(precisions).matrix
+        return type(self)(self.layers, -inverse @ along.matrix @ inverse)
+
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
         J = torch.cat([row.flatten(1) for row in rows], dim=1)
         # With H + diag(delta) = C C', a root of the inverse is C'^-1, and J C'^-1 solves X C' = J.

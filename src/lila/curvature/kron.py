@@ -149,6 +149,11 @@ class Kron(Structure):
         with torch.no_grad():
             return type(self)(tuple(block.cotangent(precisions) for block in self.blocks))
 
+    def cotangent_slope(self, along: Self, precisions: Mapping[str, Tensor]) -> Self:
+        pairs = zip(self.blocks, along.blocks, strict=True)
+        with torch.no_grad():
+            return type(self)(tuple(block.cotangent_slope(direction, precisions) for block, direction in pairs))
+
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:
         rooted = []
         for block, J in zip(self.blocks, rows, strict=True):

@@ -6,6 +6,15 @@ gradients of its log-determinant are
     by A    P_A = V diag(c) V' / M,    c_i = sum_j mu_j / (lambda_i mu_j + delta),
     by G    P_G = U diag(e) U',        e_j = sum_i lambda_i / (lambda_i mu_j + delta).
 
+When A / M changes along a and G along g, both written in the eigenvectors V and U, the cotangents of A / M and G
+change, with w_ij = 1 / (lambda_i mu_j + delta), along
+
+    V [ -a_ik sum_j mu_j^2 w_ij w_kj          (+ delta sum_j w_ij^2 g_jj  if i = k) ] V',
+    U [ -g_jl sum_i lambda_i^2 w_ij w_il      (+ delta sum_i w_ij^2 a_ii  if j = l) ] U'.
+
+The first terms are those of an inverse, d(H + delta)^-1 = -(H + delta)^-1 dH (H + delta)^-1. The terms in brackets are
+there because H is a product of both factors.
+
 Rounding. The solver finds the eigenvalues of A / M to within eps times the largest of them, and those of G likewise.
 With s_ij = eps (lambda_max mu_j + lambda_i mu_max), the log-determinant is then wrong by at most about
 
@@ -131,6 +140,21 @@ class KronBlock:
         P_A = (V * c[:, None, :]) @ V.mT / self.positions.clamp(min=1)
         P_G = (U * e[:, None, :]) @ U.mT
         return KronBlock(self.layer, P_A.to(self.A.dtype), P_G.to(self.G.dtype), torch.zeros_like(self.positions))
+
+    def cotangent_slope(self, along: "KronBlock", precisions: Mapping[str, Tensor]) -> "KronBlock":
+        """Return the derivative of `cotangent` when A and G change along the factors of another block."""
+        delta, positions = precisions[self.layer.parameter_names[0]], self.positions.clamp(min=1)
+        (lam, V), (mu, U) = self.eigen_for(delta)
+        inverse = (lam[:, :, None] * mu[:, None, :] + delta.to(lam)).reciprocal_()  # w, (r, i, j)
+        a = V.mT @ (along.A / positions).to(lam) @ V
+        g = U.mT @ along.G.to(mu) @ U
+        of_A, of_G = inverse * mu[:, None, :], (inverse * lam[:, :, None]).mT  # mu_j w_ij; lambda_i w_ij, (r, j, i)
+        weighted = delta.to(lam) * inverse.square()
+        by_G = torch.einsum("rij,rjj->ri", weighted, g)
+        by_A = torch.einsum("rij,rii->rj", weighted, a)
+        slope_A = V @ (torch.diag_embed(by_G) - a * (of_A @ of_A.mT)) @ V.mT / positions
+        slope_G = U @ (torch.diag_embed(by_A) - g * (of_G @ of_G.mT)) @ U.mT
+        return KronBlock(self.layer, slope_A.to(self.A.dtype), slope_G.to(self.G.dtype), torch.zeros_like(positions))
 
 
 def rounding_error(lam: Tensor, mu: Tensor, delta: Tensor) -> Tensor:

@@ -26,6 +26,8 @@ from lila.curvature.roots import Columns
 from lila.errors import ArgumentError
 from lila.model.prior import PriorStructure
 
+_SLOPE_STEP = 1e-5  # of a central difference, as a share of the largest entry
+
 
 class Structure(ABC):
     """An approximation to the curvature of the negative log-likelihood, summed over examples.
@@ -76,6 +78,28 @@ class Structure(ABC):
     @abstractmethod
     def cotangent(self, precisions: Mapping[str, Tensor]) -> Self:
         """Return the gradient of log|H + diag(delta)| by the tensors."""
+
+    def cotangent_slope(self, along: Self, precisions: Mapping[str, Tensor]) -> Self:
+        """Return the derivative of the cotangent when the tensors change in a direction.
+
+        By default it is a central difference in float64. Structures that know a closed form override it.
+
+        Args:
+            along: the direction, an object of the same class whose counts of examples are zero.
+            precisions: delta by parameter name.
+        """
+        own, other = (max(float(tensor.abs().max()) for tensor in s.factors().values()) for s in (self, along))
+        step = _SLOPE_STEP * (own or 1.0) / (other or 1.0)
+        pairs = [
+            (now.double(), step * then.double()) for now, then in zip(self.tensors(), along.tensors(), strict=True)
+        ]
+        wide = {name: delta.detach().double() for name, delta in precisions.items()}
+        above, below = (
+            self.with_tensors([now + sign * shift for now, shift in pairs]).cotangent(wide).tensors()
+            for sign in (1, -1)
+        )
+        slopes = [(up - down) / (2 * step) for up, down in zip(above, below, strict=True)]
+        return self.with_tensors([slope.to(now.dtype) for slope, now in zip(slopes, self.tensors(), strict=True)])
 
     @abstractmethod
     def times_root(self, rows: Sequence[Tensor], precisions: Mapping[str, Tensor]) -> Tensor:

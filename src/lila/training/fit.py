@@ -94,7 +94,8 @@ def fit(
         if folder is not None and ranks.first:
             description.write(folder)
             writer = CheckpointWriter(folder, description.run)
-        run = train(state, data, chosen, test=test, watchers=Watchers(tuple(callbacks), way, writer, task), ranks=ranks)
+        watchers = Watchers(tuple(callbacks), way, writer, task, baseline)
+        run = train(state, data, chosen, test=test, watchers=watchers, ranks=ranks)
         if folder is not None and ranks.first:
             write_result(folder, run, description.run)
         if not baseline:
@@ -151,14 +152,8 @@ def resume(
         if state.hyper is not None:
             state.hyper.running.leave_to_first()
         writer = CheckpointWriter(folder, description.run, state.history) if ranks.first else None
-        run = train(
-            state,
-            data,
-            settings,
-            test=test,
-            watchers=Watchers(tuple(callbacks), way, writer, description.task),
-            ranks=ranks,
-        )
+        watchers = Watchers(tuple(callbacks), way, writer, description.task, description.baseline)
+        run = train(state, data, settings, test=test, watchers=watchers, ranks=ranks)
         if ranks.first:
             write_result(folder, run, description.run)
         if not description.baseline:

@@ -1,9 +1,10 @@
 """How long a run will take, from one step of each kind that is measured before the first epoch.
 
-    total = sum over epochs [ batches * w + hyper-steps * (h + decompositions per hyper-step * d) ] + end
+    total = sum over epochs [ batches * w + hyper-steps * (h + decompositions per hyper-step * d) ] + end + comparison
 
-where w, h and d are the seconds of a step of the weights, of a hyper-step and of a decomposition, and the end is the
-final evidence with the scores on the test data. The kinds are kept apart, as hyper-steps may begin late in a run.
+where w, h and d are the seconds of a step of the weights, of a hyper-step and of a decomposition, the end is the final
+evidence with the error bars and the scores on the test data, and the comparison is the training of the same network
+without invariance, if there is one. The kinds are kept apart, as hyper-steps may begin late in a run.
 """
 
 from collections.abc import Sequence
@@ -24,13 +25,15 @@ class StepSeconds:
         weights: of a step of the weights, on one batch.
         hyper: of a hyper-step: on a part of a batch, or by passes over the data after an epoch.
         decomposition: of a decomposition of the curvature.
-        end: of what follows the last epoch: the final evidence, and the scores on the test data.
+        end: of what follows the last epoch: the final evidence, error bars, and the scores on the test data.
+        comparison: of the whole training of the same network without invariance, which follows the run; 0 without it.
     """
 
     weights: float
     hyper: float = 0.0
     decomposition: float = 0.0
     end: float = 0.0
+    comparison: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Forecast:
     seconds: StepSeconds
 
     def total(self, done: int = 0) -> float:
-        """Return the seconds of the run after the first `done` epochs, the end included."""
+        """Return the seconds of the run after the first `done` epochs, the end and the comparison included."""
         return sum(self.parts(done).values())
 
     def parts(self, done: int = 0) -> dict[str, float]:
@@ -72,6 +75,7 @@ class Forecast:
             "hyper-steps": hyper * self.seconds.hyper,
             "decompositions": hyper * self.counts.decompositions * self.seconds.decomposition,
             "end": self.seconds.end,
+            "network without invariance": self.seconds.comparison,
         }
 
     def left(self, history: Sequence[EpochRecord]) -> float:
@@ -94,7 +98,7 @@ class Forecast:
         if full:
             a_step = sum(record.seconds.hyper for record in full) / sum(record.hyper_steps for record in full)
         hyper = sum(self.counts.hyper[done:]) * a_step
-        return (len(self.counts.hyper) - done) * weights + hyper + self.seconds.end
+        return (len(self.counts.hyper) - done) * weights + hyper + self.seconds.end + self.seconds.comparison
 
 
 def _in_full(history: Sequence[EpochRecord]) -> list[EpochRecord]:

@@ -27,7 +27,8 @@ from lila.training.forecast import follows_epoch
 from lila.training.history import EpochRecord, Seconds
 from lila.training.interruption import saved_on_interruption
 from lila.training.progress import SILENCE, Display, ProgressName, WholeRun, displayed_progress
-from lila.training.rehearsal import foretold_bytes, rehearse
+from lila.training.range_errors import range_errors
+from lila.training.rehearsal import foretold_bytes, rehearse, rehearse_with_comparison
 from lila.training.run import Run
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
@@ -46,12 +47,14 @@ class Watchers:
         progress: how progress is displayed.
         writer: what writes checkpoints; None for a run without a folder.
         task: what `lila train` made the run from, if it did.
+        baseline: whether the same network is trained without invariance afterwards.
     """
 
     callbacks: tuple[Callback, ...] = ()
     progress: ProgressName = ProgressName.SILENT
     writer: CheckpointWriter | None = None
     task: TaskDescription | None = None
+    baseline: bool = False
 
 
 def train(
@@ -103,6 +106,7 @@ def train(
         baselines=scores.baselines,
         never_predicted=scores.never_predicted,
         task=watchers.task,
+        range_errors=range_errors(state, settings, data, final, ranks),
     )
 
 
@@ -116,7 +120,9 @@ def _watched(
         return
     forecast = None
     if state.epoch < settings.epochs:
-        forecast = rehearse(state, data, settings, test=test, ranks=ranks)
+        forecast = (rehearse_with_comparison if watchers.baseline else rehearse)(
+            state, data, settings, test=test, ranks=ranks
+        )
         memory = foretold_bytes(state, keeps_checkpoint=watchers.writer is not None)
         announced = announcement(state, data, settings, test=test, task=watchers.task, forecast=forecast, memory=memory)
         print(announced, file=sys.stderr, flush=True)

@@ -1,6 +1,8 @@
 """The forecast of a run, from one step of each kind that is measured on the data without changing the state."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from math import ceil
 from time import perf_counter
 
@@ -8,17 +10,18 @@ import torch
 from torch import Tensor
 
 from lila._util.memory import peak_bytes
-from lila._util.ranks import Ranks
+from lila._util.ranks import ALONE, Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
 from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.final import FINAL_EXAMPLES, FINAL_PROBES, estimates_by_a_pass
 from lila.training.forecast import Forecast, StepCounts, StepSeconds, hyper_epochs
 from lila.training.hyper import HyperOptimiser, trainable
-from lila.training.methods import LearnedBy
+from lila.training.methods import LearnedBy, MethodName
 from lila.training.optimisers import optimised
+from lila.training.range_errors import cost_in_hyper_steps
 from lila.training.settings import ResolvedSettings
-from lila.training.setup import make_evidence
+from lila.training.setup import make_evidence, make_hyper_optimiser, new_state
 from lila.training.state import State
 
 _REPEATS = 3  # measurements after a first one, of which the median counts
@@ -43,8 +46,21 @@ def rehearse(state: State, data: Data, settings: ResolvedSettings, *, test: Data
     elif any(counts):
         hyper = _passes(state, data, settings, ranks)
     scored = 0 if test is None else len(Examples(test))
-    end = _end(state, data, settings, scored=scored, ranks=ranks) + decomposition
+    errors = hyper * cost_in_hyper_steps(state, settings, len(examples), hyper_steps=sum(counts))
+    end = _end(state, data, settings, scored=scored, ranks=ranks) + decomposition + errors
     return Forecast(StepCounts(batches, counts, per_hyper_step), StepSeconds(weights, hyper, decomposition, end))
+
+
+def rehearse_with_comparison(
+    state: State, data: Data, settings: ResolvedSettings, *, test: Data | None, ranks: Ranks
+) -> Forecast:
+    """Foretell the time of a run that the training of the same network without invariance follows."""
+    forecast = rehearse(state, data, settings, test=test, ranks=ranks)
+    plainly = replace(settings, method=MethodName.NON_INVARIANT.value)
+    plain = new_state(*deepcopy((state.model.net, None, state.likelihood)), plainly, data)
+    plain.hyper = make_hyper_optimiser(plain, plainly, data, ALONE)
+    comparison = rehearse(plain, data, plainly, test=test, ranks=ranks).total()
+    return replace(forecast, seconds=replace(forecast.seconds, comparison=comparison))
 
 
 def foretold_bytes(state: State, *, keeps_checkpoint: bool) -> int:

@@ -1,7 +1,7 @@
 """What a finished run reports, as a file of its folder: evidence, scores, and what it is compared with."""
 
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class Result:
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that the network never predicts.
         examples: the number of training examples.
+        range_errors: as in `Run`.
         versions: of the software that made it.
     """
 
@@ -41,6 +42,7 @@ class Result:
     baselines: Baselines
     never_predicted: tuple[int, ...]
     examples: int
+    range_errors: dict[str, float | None] | None = None
     versions: dict[str, str]
 
     def __post_init__(self) -> None:
@@ -48,6 +50,9 @@ class Result:
         check_count("examples", self.examples)
         if self.confusion is not None:
             check_confusion(self.confusion)
+        for name, error in (self.range_errors or {}).items():
+            if error is not None and not 0 < error < inf:
+                raise NumericalError(f"The error of the range {name[:40]!r} is not positive and finite: {error}.")
         for name, value in (self.test or {}).items():
             if not isfinite(value):
                 raise NumericalError(f"The test score {name} is not finite: {value}.")
@@ -65,6 +70,7 @@ def write_result(folder: Path, run: "Run", identity: str) -> None:
         examples=run.examples,
         baselines=run.baselines,
         never_predicted=run.never_predicted,
+        range_errors=run.range_errors,
         versions=versions(),
     )
     write_json(folder / RESULT, {"run": identity, **asdict(result)})

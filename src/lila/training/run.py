@@ -32,10 +32,12 @@ from lila.training.checkpoint import (
 )
 from lila.training.choices import AveragesName
 from lila.training.description import RunDescription, TaskDescription, read_description
-from lila.training.history import EpochRecord, range_spread
+from lila.training.history import EpochRecord
 from lila.training.lock import locked
 from lila.training.optimisers import without_prefix
 from lila.training.posterior_file import POSTERIOR, read_posterior, write_posterior
+from lila.training.range_errors import RangeErrors
+from lila.training.range_table import range_table
 from lila.training.result import read_result, write_result
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
@@ -68,6 +70,9 @@ class Run:
             of up to 2,000 training examples if there is no test data.
         examples: the number of training examples.
         task: what `lila train` made the run from; None for a run of Python.
+        range_errors: the error bar of each range in its generator's unit, from the curvature of the evidence, and None
+            for a range in which the evidence is not concave. None if the ranges are not learned by the evidence, or if
+            the run is so short that error bars would be a large part of its cost.
     """
 
     settings: ResolvedSettings
@@ -83,6 +88,12 @@ class Run:
     baselines: Baselines = NO_BASELINES
     never_predicted: tuple[int, ...] = ()
     task: TaskDescription | None = None
+    range_errors: RangeErrors | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if `lila train` made the run."""
+        return None if self.task is None else tuple(self.task.classes)
 
     def __repr__(self) -> str:
         """Return what the run is in a few lines."""
@@ -111,20 +122,7 @@ class Run:
 
     def summary(self) -> str:
         """Return what was learned, in a few lines."""
-        lines = [f"{self.settings.method}, {len(self.history)} epochs"]
-        augmentation = self.model.augmentation
-        readable, shares = dict(augmentation.readable_ranges(self.shape)), augmentation.shares
-        spread = range_spread(self.history)
-        for name, deviation in () if spread is None else spread.deviations.items():
-            readable[name] += f" ({augmentation.readable(name, deviation, self.shape)})"
-        widths = [max(map(len, column), default=0) for column in (readable.keys(), readable.values())]
-        for name, text in readable.items():
-            lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
-        if spread is not None:
-            lines.append(
-                f"  (in brackets: the standard deviation of the range over the last {spread.epochs} epochs; over seeds "
-                "it may differ more)"
-            )
+        lines = [f"{self.settings.method}, {len(self.history)} epochs", *self._range_lines()]
         e = self.evidence
         lines.append(f"  {e.per_example(self.examples)}")
         lines.append(
@@ -139,6 +137,20 @@ class Run:
         if self.verdict.doubts:
             lines += ["", fill(self.verdict.text(), _WIDTH, initial_indent="  ", subsequent_indent="  ")]
         return "\n".join(lines)
+
+    def _range_lines(self) -> list[str]:
+        """Return the table of the ranges: a column for each thing that is known of them, and what it means."""
+        table = range_table(self.model.augmentation, self.shape, self.history, self.range_errors)
+        columns = [["", *(row.name for row in table.rows)], ["range", *(row.text for row in table.rows)]]
+        for title, texts in (("error", [r.error for r in table.rows]), ("last epochs", [r.spread for r in table.rows])):
+            if table.rows and None not in texts:
+                columns.append([title, *map(str, texts)])
+        columns.append(["", *(bar(row.share) for row in table.rows)])
+        widths = [max(map(len, column)) for column in columns]
+        rows = zip(*columns, strict=True) if table.rows else ()
+        lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
+        notes = [fill(f"({note})", _WIDTH, initial_indent="  ", subsequent_indent="   ") for note in table.notes]
+        return [f"  {line}".rstrip() for line in lines] + notes
 
     @property
     def posterior(self) -> Posterior:
@@ -257,6 +269,8 @@ def load(
     likelihood = likelihood or _built(parts.likelihood, "likelihood", Likelihood, folder)  # type: ignore[type-abstract]
     if checkpoint.history[0].ranges.keys() != augmentation.ranges.keys():  # those of all epochs are alike
         raise CheckpointError(f"{folder}: the ranges in history.jsonl are not those of the run's augmentation.")
+    if result.range_errors is not None and result.range_errors.keys() != augmentation.ranges.keys():
+        raise CheckpointError(f"{folder}: range_errors in result.json are not of the ranges of the run's augmentation.")
     dtype = next((t.dtype for name, t in checkpoint.tensors.items() if name.startswith("prior.")), torch.float32)
     if not dtype.is_floating_point:
         raise CheckpointError(f"{folder / CHECKPOINT} is damaged: its prior precisions have type {dtype}.")
@@ -280,6 +294,7 @@ def load(
         never_predicted=result.never_predicted,
         examples=result.examples,
         task=task,
+        range_errors=result.range_errors,
     )
 
 
@@ -299,7 +314,14 @@ def _with_curvature(terms: Terms, state: State, settings: ResolvedSettings, iden
     )
     curvature = read_posterior(folder, identity, evidence.no_curvature())
     assert curvature is not None
-    return Estimate(**terms.terms(), standard_error=terms.standard_error, curvature=curvature, draw=None)
+    return Estimate(
+        log_likelihood=terms.log_likelihood,
+        weight_penalty=terms.weight_penalty,
+        occam_factor=terms.occam_factor,
+        standard_error=terms.standard_error,
+        curvature=curvature,
+        draw=None,
+    )
 
 
 def _built(description: Description | None, name: str, kind: type[M], folder: Path) -> M:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING
 
+from lila._util.shell import printable
 from lila.training.methods import LearnedBy
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _ERRORS = 2.0  # standard errors by which a number must be worse to count
 _LEAST_SHARE = 0.01  # of the evidence by which it must be worse than another network's, as single runs scatter
+_LISTED = 10  # classes that are named
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,27 @@ def _below_constant_evidence(run: "Run") -> list[str]:
     e = run.evidence
     if e.value >= constant.evidence - _ERRORS * e.standard_error:
         return []
-    return [
+    found = (
         f"The evidence is {e.value:.1f} nats, and that of the same answer to every input is {constant.evidence:.1f}: "
         "by the evidence the inputs explain nothing."
-    ]
+    )
+    own, other = (scores.get("log_likelihood") for scores in (run.test or {}, constant.test or {}))
+    if own is not None and other is not None and own > other:
+        found += (
+            f" On the test data the network is the better one, with a log-likelihood of {own:.3g} per example against "
+            f"{other:.3g}: what it learned is worth less than its weights cost, as happens with few examples."
+        )
+    return [found]
 
 
 def _never_predicted(run: "Run") -> list[str]:
     classes = run.never_predicted
     if not classes:
         return []
-    listed = ", ".join(map(str, classes))
+    named = dict(enumerate(run.classes or ()))
+    listed = ", ".join(printable(named.get(number, str(number))) for number in classes[:_LISTED])
+    if len(classes) > _LISTED:
+        listed += f" and {len(classes) - _LISTED} others"
     return [f"Class {listed} is never predicted." if len(classes) == 1 else f"Classes {listed} are never predicted."]
 
 

@@ -101,6 +101,7 @@ def test_the_command_trains_the_same_run_again(runs: list[Path], lila: Lila, tmp
     assert done.returncode == 0, done.stderr
     again = sheet_of_folder(tmp_path / "again")
     assert again.again == sheet.again
+    assert "--no-baseline" in sheet.again
     assert again.evidence == pytest.approx(sheet.evidence, rel=1e-5)
     assert again.settings == sheet.settings
 
@@ -114,6 +115,9 @@ def test_the_command_names_everything_that_a_preset_would_choose(runs: list[Path
     for part in ("--subset 5000", "--gradient-examples 30", "--size 8x9", "--data-dir '/my data'", "--memory '4 GiB'"):
         assert part in told
     assert "None" not in told
+    assert "--no-baseline" not in told
+    assert command(task, run.settings, baseline=False).endswith(" --no-baseline")
+    assert "--no-baseline" not in command(task, replace(run.settings, method="non-invariant"), baseline=False)
 
 
 def test_nothing_comes_from_outside(report: Path) -> None:

@@ -14,6 +14,7 @@ from lila.results.plots import plot_evidence, plot_flow, plot_trajectories
 from lila.results.plots.flow import flow
 from lila.results.report import pictures
 from lila.results.report.sheet import Sheet
+from lila.training.range_table import range_table
 
 _TERMS = {
     "log_likelihood": "log-likelihood",
@@ -56,16 +57,15 @@ def write_report(
 
 def _run(sheet: Sheet) -> dict[str, Any]:
     """Return what the template shows of a run."""
-    readable, shares = sheet.readable, sheet.augmentation.shares
+    readable = sheet.readable
+    table = range_table(sheet.augmentation, sheet.shape, sheet.history, sheet.range_errors)
     trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {_in_words(readable)}"
     terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:.0f} nats"
     return {
         "title": sheet.title,
         "sentence": sheet.sentence(),
-        "ranges": [
-            {"name": name, "text": text, "share": shares[name], "truth": _truth(sheet, name)}
-            for name, text in readable.items()
-        ],
+        "ranges": [{"row": row, "truth": _truth(sheet, row.name)} for row in table.rows],
+        "range_notes": table.notes,
         "trajectories": _svg(_trajectories(sheet), trajectories) if readable else None,
         "evidence": _svg(partial(plot_evidence, history=sheet.history), terms),
         "terms": [(text, f"{sheet.evidence[name]:,.1f}") for name, text in _TERMS.items() if name in sheet.evidence],

@@ -45,6 +45,7 @@ class Sheet:
         scores: on the test data, if there was any.
         baselines: what simpler models of the same data are worth.
         verdict: what is wrong with the run.
+        range_errors: the error bars of the ranges, as in `Run`.
         classes: tables of the results by class, if there are any.
         settings: by name.
         versions: of the software that made it.
@@ -63,6 +64,7 @@ class Sheet:
     scores: Mapping[str, float] | None
     baselines: Baselines = NO_BASELINES
     verdict: Verdict = NO_DOUBT
+    range_errors: Mapping[str, float | None] | None = None
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
     classes: Sequence[Table] = ()
@@ -105,6 +107,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
     """
     folder = Path(folder)
     run, task = open_run(folder, own)
+    description = read_description(folder)
     images, without_images = (None, None) if task is None else _images(task, named_paths=named_paths)
     return Sheet(
         title=folder.resolve().name,
@@ -115,10 +118,11 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
         scores=run.test,
         baselines=run.baselines,
         verdict=run.verdict,
+        range_errors=run.range_errors,
         classes=() if run.confusion is None else class_tables(run.confusion, None if task is None else task.classes),
         settings=_described(run, task),
-        versions=read_result(folder, read_description(folder)).versions,
-        again=None if task is None else command(task, run.settings),
+        versions=read_result(folder, description).versions,
+        again=None if task is None else command(task, run.settings, baseline=description.baseline),
         truth=None if task is None else task.true_ranges(),
         images=images,
         without_images=without_images,
@@ -126,8 +130,14 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
     )
 
 
-def command(task: TaskDescription, settings: Settings) -> str:
-    """Return the command that trains a run again."""
+def command(task: TaskDescription, settings: Settings, *, baseline: bool = True) -> str:
+    """Return the command that trains a run again.
+
+    Args:
+        task: what the run was made from.
+        settings: how it was trained.
+        baseline: whether the same network was trained without invariance too.
+    """
     recipe = asdict(task.recipe)
     del recipe["source"], recipe["seed"]  # given, and that of the settings
     recipe["subset"] = task.examples[0]  # as a preset would choose another number
@@ -136,6 +146,8 @@ def command(task: TaskDescription, settings: Settings) -> str:
     options |= asdict(settings)
     given = [option(name.replace("_", "-"), _text(value)) for name, value in options.items() if value is not None]
     source = task.recipe.source
+    if settings.procedure.invariant and not baseline:
+        given.append("--no-baseline")
     return " ".join(["lila train", quoted(f"./{source}" if source.startswith("-") else source), *given])
 
 
