@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -128,3 +129,53 @@ def test_a_rule_that_forgets_the_order_of_the_weight_is_refused() -> None:
 @pytest.mark.parametrize("shown", [InputsFirst, InputsFirstRule])
 def test_the_documentation_shows_this_very_class(shown: type) -> None:
     assert any(inspect.getsource(shown) in page.read_text() for page in DOCS.glob("*.md"))
+
+
+class DoubledRule(InputsFirstRule):
+    def to_block(self, module: nn.Module, weight: Tensor) -> Tensor:
+        return 2 * super().to_block(module, weight)
+
+
+class TransposedRule(InputsFirstRule):
+    def shape(self, module: nn.Module) -> tuple[int, int, int]:
+        groups, outputs, inputs = super().shape(module)
+        return groups, inputs, outputs
+
+
+class FlatRule(InputsFirstRule):
+    def outputs(self, module: nn.Module, g: Tensor) -> Tensor:
+        return g
+
+
+class FailingRule(InputsFirstRule):
+    def inputs(self, module: nn.Module, x: Tensor) -> Tensor:
+        return x.reshape(7, 11)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (DoubledRule(), "`from_block` does not undo `to_block`"),
+        (TransposedRule(), r"`to_block` returns shape \(1, 3, 5\), but `shape` is \(1, 5, 3\)"),
+        (FlatRule(), "`outputs` returns shape"),
+        (FailingRule(), "`inputs` fails for a tensor of shape"),
+    ],
+)
+def test_a_rule_of_the_wrong_shape_is_an_error_that_names_rule_and_layer(rule: lila.Rule, message: str) -> None:
+    lila.register_rule(InputsFirst, rule)
+    made = case()
+    with pytest.raises(lila.ModelError, match=rf"rule {type(rule).__name__} of '0' \(InputsFirst\).*{message}"):
+        made.evidence("diag").estimate(made.data, made.draw)
+
+
+@pytest.mark.parametrize(
+    ("layer", "rule", "message"),
+    [
+        (InputsFirst, InputsFirstRule, "must be an instance of lila.Rule.* forget the parentheses"),
+        (nn.Linear, None, "The rule of Linear must be an instance of lila.Rule, but is None"),
+        ("Linear", InputsFirstRule(), "must be a subclass of torch.nn.Module, but is 'Linear'"),
+    ],
+)
+def test_what_is_no_rule_is_refused(layer: Any, rule: Any, message: str) -> None:
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.register_rule(layer, rule)

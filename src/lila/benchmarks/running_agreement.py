@@ -33,8 +33,8 @@ _EXACT: dict[str, Any] = {
     "eta_lr_end": 0.02,
     "precision_steps": "fixed-point",
 }
-"""Settings of exact passes. There are fewer hyper-steps, so each is larger, also at the end, where weights settle and the
-best range still moves. The prior moves as in running passes."""
+"""Settings of exact passes. There are fewer hyper-steps, so each is larger, also at the end, where the best range moves
+while the weights settle. The prior moves as in running passes."""
 
 
 @dataclass(frozen=True)

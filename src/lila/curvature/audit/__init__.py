@@ -6,6 +6,7 @@ inputs, alone and together, and refuses it with the cause if it finds otherwise:
 
 - `inputs`: augmentations that mix examples, and the choice of the inputs,
 - `purity`: random numbers, buffers that change, half precision,
+- `arrangement`: rules whose blocks, inputs or output gradients have another shape than they promise,
 - `together`: outputs or layers that depend on the other inputs of the batch or on earlier ones,
 - `exposure`: attention or parameters without a layer that compute something else when they are recorded,
 - `gradients`: weights that do more, or something else, than their layer's rule says,
@@ -20,6 +21,7 @@ initial weights may be zero. `docs/reliability.md` says what an audit cannot see
 import torch
 from torch import Tensor
 
+from lila.curvature.audit.arrangement import check_arrangement
 from lila.curvature.audit.averages import check_averages
 from lila.curvature.audit.exposure import check_exposure
 from lila.curvature.audit.gradients import check_gradients, check_memory
@@ -54,6 +56,7 @@ def audit(model: InvariantModel, layers: tuple[Layer, ...], x: Tensor, noise: Te
         outputs = check_pure(Subject.of(model.net, layers, views))
         if not bool(outputs.isfinite().all()):
             return  # there is nothing to compare; a pass says which term is not finite
+        check_arrangement(Subject.of(model.net, layers, views))
         check_together(Subject.of(model.net, layers, views), model.net, min(at_once, _MOST_TOGETHER))
         subject = Subject.precise(model.net, layers, views)
         if subject.views.dtype != views.dtype:

@@ -4,10 +4,12 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from lila._util.choices import check_instance
 from lila.curvature.rules.base import Rule
 from lila.curvature.rules.elementwise import BiasRule, PReLURule, ScaleRule
 from lila.curvature.rules.linear import ConvRule, LinearRule, TransposedConvRule
 from lila.curvature.rules.norms import BatchNormRule, GroupNormRule, InstanceNormRule, LayerNormRule
+from lila.errors import ArgumentError
 from lila.model.fixup import Bias, Scale
 
 _RULES: dict[type[nn.Module], Rule] = {
@@ -45,6 +47,9 @@ def register_rule(layer: type[nn.Module], rule: Rule) -> None:
         layer: the layer type.
         rule: its rule, which replaces an earlier one.
     """
+    if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
+        raise ArgumentError(f"The layer type of a rule must be a subclass of torch.nn.Module, but is {layer!r}.")
+    check_instance(rule, Rule, f"The rule of {layer.__name__}")
     _RULES[layer] = rule
 
 
