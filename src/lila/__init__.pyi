@@ -18,6 +18,7 @@ from .augment import (
 )
 from .augment.noise import Draw
 from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
+from .data.fields import Fields
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
@@ -53,6 +54,7 @@ __all__ = [
     "EpochRecord",
     "Estimate",
     "Evidence",
+    "Fields",
     "Format",
     "Gaussian",
     "GaussianPrior",

@@ -1,6 +1,7 @@
 """The learning rates of `torch.optim` optimisers, and their state as named tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import cos, pi
 
 import torch
@@ -53,3 +54,15 @@ def load_optimiser_tensors(name: str, optimiser: torch.optim.Optimizer, tensors:
 def without_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names begin with a prefix, by the rest of their names."""
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+
+
+@contextmanager
+def trainable(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Let gradients flow to some parameters within the block."""
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)

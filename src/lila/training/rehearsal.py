@@ -14,9 +14,9 @@ from lila.data.examples import Batch, Data, Examples
 from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.final import FINAL_EXAMPLES, FINAL_PROBES, estimates_by_a_pass
 from lila.training.forecast import Forecast, StepCounts, StepSeconds, hyper_epochs
-from lila.training.hyper import HyperOptimiser, trainable
+from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy
-from lila.training.optimisers import optimised
+from lila.training.optimisers import optimised, trainable
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State

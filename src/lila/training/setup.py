@@ -20,6 +20,7 @@ from lila.training.budget import check_given_microbatch, choose_microbatch
 from lila.training.choices import AveragesName, PassesName
 from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy
+from lila.training.own_loop import hyper_step_arguments
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
@@ -99,13 +100,7 @@ def make_hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, r
         settings.epochs * batches,
         (few.x, few.y),
         batch_size=settings.batch_size,
-        hyper_batch=settings.hyper_batch,
-        every=settings.hyper_every,
-        burn_in=None if settings.burn_in is None else settings.burn_in * batches,
-        eta_lr=settings.eta_lr,
-        eta_lr_end=settings.eta_lr_end,
-        hyper_lr=settings.hyper_lr,
         learn_ranges=settings.procedure.eta is LearnedBy.EVIDENCE,
         learn_prior=settings.procedure.prior is LearnedBy.EVIDENCE,
-        seed=settings.seed,
+        **hyper_step_arguments(settings, batches),
     )

@@ -107,7 +107,7 @@ class State:
         for name, optimiser in self.optimisers.items():
             named |= optimiser_tensors(name, optimiser)
         if self.hyper is not None:
-            named |= {f"hyper.{name}": tensor for name, tensor in self.hyper.state_dict().items()}
+            named |= {f"hyper.{name}": tensor for name, tensor in self.hyper.tensors().items()}
         return named
 
     @torch.no_grad()
@@ -137,7 +137,7 @@ class State:
             for name, optimiser in self.optimisers.items():
                 load_optimiser_tensors(name, optimiser, tensors)
             if self.hyper is not None:
-                self.hyper.load_state_dict(without_prefix(tensors, "hyper."))
+                self.hyper.load_tensors(without_prefix(tensors, "hyper."))
         except ArgumentError as error:
             raise CheckpointError(f"{path}: {error}") from error
 

@@ -18,6 +18,7 @@ from lila.laplace.terms import Estimate
 from lila.training.choices import PrecisionSteps
 from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
+from lila.training.prior_term import add_prior_gradients
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
@@ -131,7 +132,7 @@ def _step_weights(
             if state.likelihood.classifies:
                 sums[1] += state.likelihood.correct(outputs, part.y).sum()
     sum_gradients(stepped, ranks)
-    _add_prior_gradient(state, examples)
+    add_prior_gradients(state.prior, state.model.net, examples)
     if settings.procedure.rewards_eta and "eta" in groups:
         eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
         (-settings.eta_reward * eta.norm()).backward()
@@ -173,12 +174,3 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedS
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
     return estimate
-
-
-@torch.no_grad()
-def _add_prior_gradient(state: State, examples: int) -> None:
-    """Add the gradient of -1/N log p(theta), which is delta theta / N, to that of the weights."""
-    precisions = state.prior.precisions()
-    for name, weight in state.model.net.named_parameters():
-        if weight.grad is not None:
-            weight.grad.add_(precisions[name] * weight / examples)

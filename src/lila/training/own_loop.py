@@ -1,0 +1,186 @@
+"""What a `HyperOptimiser` has to know of a training loop that lila does not run, read from its DataLoader."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import ceil
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from lila._util.choices import check_count
+from lila._util.ranks import Ranks
+from lila.augment.base import Augmentation
+from lila.curvature.layers import check_examples_apart
+from lila.data.examples import Batch
+from lila.data.fields import Fields, read_pair
+from lila.errors import ArgumentError
+from lila.laplace.evidence import Evidence
+from lila.laplace.passes import AUDIT_EXAMPLES
+from lila.model.checks import check_augmentation, check_likelihood, check_network
+from lila.model.invariant import InvariantModel
+from lila.model.likelihood import Categorical, Likelihood
+from lila.model.prior import GaussianPrior
+from lila.training.choices import AveragesName
+from lila.training.settings import ResolvedSettings, Settings
+
+Loader = DataLoader[Any] | Fields
+
+_OF_HYPER_STEPS = (
+    "samples", "weight_samples", "noise", "averages", "prior", "precision", "structure", "curvature", "probes",
+    "gradient_probes", "microbatch", "hyper_batch", "hyper_every", "burn_in", "eta_lr", "eta_lr_end", "hyper_lr",
+    "seed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The sizes of a training loop, and a few examples of it.
+
+    Attributes:
+        examples: N, the number of training examples.
+        steps: the number of batches of the whole run.
+        batch_size: the examples of a batch.
+        few: some examples, on which the network is audited.
+    """
+
+    examples: int
+    steps: int
+    batch_size: int
+    few: Batch
+
+
+def describe_loop(loader: Loader, epochs: int, device: torch.device) -> Loop:
+    """Return the sizes of a loop that goes over a DataLoader some times, and a few of its examples.
+
+    Args:
+        loader: the DataLoader, inside of `Fields` if its batches are not pairs.
+        epochs: how often the loop goes over it.
+        device: the device to which the few examples are moved.
+
+    Raises:
+        ArgumentError: it is no DataLoader, or its examples are not counted.
+    """
+    check_count("epochs", epochs)
+    inner = loader.data if isinstance(loader, Fields) else loader
+    if not isinstance(inner, DataLoader):
+        raise ArgumentError(
+            f"The loader must be a torch.utils.data.DataLoader, or lila.Fields of one, not a {type(inner).__name__}. "
+            "For batches that come from elsewhere, make a lila.HyperOptimiser from an Evidence and the numbers of "
+            "examples and batches."
+        )
+    try:
+        examples, batches, dataset = len(inner.sampler), len(inner), inner.dataset  # type: ignore[arg-type]
+        few = [dataset[i] for i in _spread(len(dataset))]  # type: ignore[arg-type]
+    except TypeError as error:  # of an IterableDataset, or of a sampler without a length
+        raise ArgumentError(
+            f"The examples of this DataLoader cannot be counted, or not be read by index: {error}. Make a "
+            "lila.HyperOptimiser from an Evidence and the numbers of examples and batches."
+        ) from error
+    if not examples or not batches:
+        raise ArgumentError("The DataLoader gives no batch.")
+    collated = inner.collate_fn(few) if inner.batch_size is not None or inner.batch_sampler is not None else few[0]
+    x, y, weight = (loader.read if isinstance(loader, Fields) else read_pair)(collated)
+    weight = None if weight is None else weight.to(device)
+    batch = Batch(torch.arange(len(x), device=device), x.to(device), y.to(device), weight)
+    return Loop(examples, epochs * batches, inner.batch_size or ceil(examples / batches), batch)
+
+
+def _spread(count: int) -> list[int]:
+    """Return some indices that are spread over a data set, which may be sorted by class."""
+    some = min(count, AUDIT_EXAMPLES)
+    return [i * (count - 1) // max(some - 1, 1) for i in range(some)]
+
+
+def loop_arguments(
+    net: nn.Module,
+    augmentation: Augmentation,
+    loader: Loader,
+    epochs: int,
+    *,
+    likelihood: Likelihood | None,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the arguments of a `HyperOptimiser` for a loop; see `HyperOptimiser.for_loader`."""
+    check_network(net)
+    check_examples_apart(net)
+    loop = describe_loop(loader, epochs, next(net.parameters()).device)
+    settings = _loop_settings(given, loop)
+    return hyper_step_arguments(settings, loop.steps // epochs) | {
+        "evidence": _evidence(net, augmentation, loop, likelihood=likelihood, settings=settings),
+        "examples": loop.examples,
+        "steps": loop.steps,
+        "few": (loop.few.x, loop.few.y),
+        "batch_size": loop.batch_size,
+    }
+
+
+def hyper_step_arguments(settings: ResolvedSettings, batches: int) -> dict[str, Any]:
+    """Return the arguments of a `HyperOptimiser` that settings give, for a number of batches in an epoch."""
+    return {
+        "hyper_batch": settings.hyper_batch,
+        "every": settings.hyper_every,
+        "burn_in": None if settings.burn_in is None else settings.burn_in * batches,
+        "eta_lr": settings.eta_lr,
+        "eta_lr_end": settings.eta_lr_end,
+        "hyper_lr": settings.hyper_lr,
+        "weight_samples": settings.weight_samples,
+        "seed": settings.seed,
+    }
+
+
+def _loop_settings(given: Mapping[str, Any], loop: Loop) -> ResolvedSettings:
+    """Return the settings of a loop; what the loop itself decides cannot be given.
+
+    Raises:
+        ArgumentError: a name is no setting, or is one of what the loop decides.
+    """
+    known = [field.name for field in fields(Settings) if field.name in _OF_HYPER_STEPS]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ArgumentError(
+            f"In a loop of your own there is no setting {unknown[0]!r}. Settings are: {', '.join(known)}."
+        )
+    return Settings(**given).resolved(loop.examples)
+
+
+def _evidence(
+    net: nn.Module,
+    augmentation: Augmentation,
+    loop: Loop,
+    *,
+    likelihood: Likelihood | None,
+    settings: ResolvedSettings,
+) -> Evidence:
+    """Make the evidence of a network for a loop, as `fit` makes it.
+
+    Args:
+        net: the network.
+        augmentation: the family of transformations.
+        loop: the loop.
+        likelihood: of the targets; `Categorical()` if None.
+        settings: the samples, noise, prior, structure, curvature, probes and microbatch.
+    """
+    if Ranks.here().count > 1:
+        raise ArgumentError(
+            "This process is one of several. In a loop of several processes make the Evidence with ranks=Ranks.here(), "
+            "and say in each step which share of the batch is this process's: see lila.HyperOptimiser."
+        )
+    check_augmentation(augmentation)
+    likelihood = Categorical() if likelihood is None else likelihood
+    check_likelihood(likelihood)
+    like = next(net.parameters())
+    model = InvariantModel(net, augmentation.to(like.device, like.dtype), settings.samples, settings.noise)
+    probes, gradient_probes = settings.probe_counts(loop.examples)
+    return Evidence(
+        model.in_fast_layout(loop.few.x),
+        likelihood.to(like.device, like.dtype),
+        GaussianPrior(net, settings.prior, settings.precision),
+        structure=settings.structure,
+        curvature=settings.curvature,
+        probes=probes,
+        gradient_probes=gradient_probes,
+        microbatch=settings.microbatch or settings.hyper_batch,
+        unbiased=settings.averages == AveragesName.UNBIASED,
+    )

@@ -1,0 +1,44 @@
+"""The prior's part in the loss of the weights, -1/N log p(theta), whose gradient in the weights is delta theta / N."""
+
+import torch
+from torch import Tensor, nn
+
+from lila.model.prior import GaussianPrior
+
+
+@torch.no_grad()
+def prior_gradients(prior: GaussianPrior, net: nn.Module, examples: int) -> dict[str, Tensor]:
+    """Return the gradient of -1/N log p(theta) in each trainable weight of a network, by name.
+
+    Args:
+        prior: the prior over the weights.
+        net: the network.
+        examples: N, the number of training examples.
+    """
+    precisions = prior.precisions()
+    return {name: precisions[name] * weight / examples for name, weight in net.named_parameters() if name in precisions}
+
+
+@torch.no_grad()
+def add_prior_gradients(prior: GaussianPrior, net: nn.Module, examples: int) -> None:
+    """Add the gradient of -1/N log p(theta) to that of each weight which has a gradient."""
+    gradients = prior_gradients(prior, net, examples)
+    for name, weight in net.named_parameters():
+        if weight.grad is not None and name in gradients:
+            weight.grad.add_(gradients[name])
+
+
+def prior_loss(prior: GaussianPrior, net: nn.Module, examples: int) -> Tensor:
+    """Return 1/N (1/2 sum delta theta^2), which is -1/N log p(theta) up to a constant, to be added to a mean loss.
+
+    Its gradient is exactly what `add_prior_gradients` adds, bit for bit: with g = delta theta / N held constant, both
+    g theta and the loss have the gradient g, and half of g theta is the value of the loss.
+
+    Args:
+        prior: the prior over the weights.
+        net: the network.
+        examples: N, the number of training examples.
+    """
+    gradients, weights = prior_gradients(prior, net, examples), dict(net.named_parameters())
+    total = torch.stack([(gradient * weights[name]).sum() for name, gradient in gradients.items()]).sum()
+    return total - 0.5 * total.detach()
