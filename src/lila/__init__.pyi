@@ -36,12 +36,14 @@ from .networks import make_model
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
+from .training.loop import STOP
 from .training.run import Run, load
 from .training.settings import Settings
 
 __version__: str
 
 __all__ = [
+    "STOP",
     "Affine2d",
     "ArgumentError",
     "Augmentation",

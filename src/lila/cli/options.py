@@ -1,7 +1,9 @@
 """Options of the command line that are made from dataclasses, so that each setting is described in one place."""
 
 import argparse
+import json
 import re
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -110,11 +112,29 @@ def read_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2] or found[1])
 
 
-_READERS = {"int": int, "float": float, "str": str, "tuple[int, int]": read_size}
+def read_options(text: str) -> dict[str, Any]:
+    """Read options as a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object; write for example '{{\"eps\": 1e-6}}'")
+    return value
+
+
+_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "int": (int, "N"),
+    "float": (float, "X"),
+    "str": (str, "TEXT"),
+    "tuple[int, int]": (read_size, "SIZE"),
+    "dict[str, typing.Any]": (read_options, "JSON"),
+}
+"""How the text of an option is read, and what stands for it in the help, by the type of the field."""
 
 
 def _reader(field: Field[Any]) -> Any:
-    return _READERS[_type_name(field)]
+    return _KINDS[_type_name(field)][0]
 
 
 def _type_name(field: Field[Any]) -> str:
@@ -124,7 +144,7 @@ def _type_name(field: Field[Any]) -> str:
 
 
 def _metavar(field: Field[Any]) -> str:
-    return {"int": "N", "float": "X", "str": "TEXT", "tuple[int, int]": "SIZE"}[_type_name(field)]
+    return _KINDS[_type_name(field)][1]
 
 
 def _default(field: Field[Any]) -> str:

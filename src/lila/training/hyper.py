@@ -20,7 +20,16 @@ from lila.laplace.evidence import Evidence
 from lila.laplace.running import RunningEvidence
 from lila.laplace.terms import Estimate
 from lila.model.likelihood import Likelihood
-from lila.training import hyper_schedule as schedule
+from lila.training.hyper_schedule import (
+    LEAST_INTERVAL,
+    decayed,
+    decomposition_interval_of_long_run,
+    interval,
+    most_interval,
+    prior_may_move,
+    ranges_may_move,
+    window_size,
+)
 from lila.training.optimisers import load_optimiser_tensors, optimised, optimiser_tensors, trainable, without_prefix
 from lila.training.own_loop import Loader, loop_arguments
 from lila.training.prior_term import add_prior_gradients, prior_loss
@@ -100,8 +109,8 @@ class HyperOptimiser:
         self.model, self.training_model = evidence.model, evidence.model.with_samples(weight_samples)
         self.likelihood, self.prior = evidence.likelihood, evidence.prior
         self.steps, self.hyper_batch, self.burn_in, self.seed = steps, hyper_batch, burn_in, seed
-        self.every = every or schedule.interval(steps, batch_size, hyper_batch, evidence.model.samples)
-        self._most_interval = schedule.most_interval(steps, self.every)
+        self.every = every or interval(steps, batch_size, hyper_batch, evidence.model.samples)
+        self._most_interval = most_interval(steps, self.every)
         self.rates = {"eta": (eta_lr, eta_lr_end), "hyper": (hyper_lr, hyper_lr)}
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
         for name, modules, learned in (
@@ -122,7 +131,7 @@ class HyperOptimiser:
             parameter.requires_grad_(False)
         self.taken = self.hyper_steps = 0
         self._seen = 0  # examples in hyper-steps
-        self._decompose_at = min(schedule.LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
+        self._decompose_at = min(LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
         self.prior_moves = self.ranges_move = False
 
     @classmethod
@@ -206,7 +215,7 @@ class HyperOptimiser:
         running = self.running
         self._seen += count
         self.hyper_steps += 1
-        window = schedule.window(running.examples, self._seen, count)
+        window = window_size(running.examples, self._seen, count)
         moving = [name for name in self.optimisers if self.ranges_move or (name == "hyper" and self.prior_moves)]
         with trainable([p for name in moving for p in optimised(self.optimisers[name])]):
             gradients = running.add(batch, Draw(self.seed, 2 * self.taken - 1), count, fade=exp(-count / window))
@@ -224,8 +233,8 @@ class HyperOptimiser:
         """Go from one phase to the next when it is due, and decompose."""
         progress, unexplained = self.taken / self.steps, self.running.unexplained
         misfit = 1.0 if unexplained is None else unexplained
-        ready = schedule.ranges_may_move(misfit, progress) if self.burn_in is None else self.taken >= self.burn_in
-        self.prior_moves |= ready or schedule.prior_may_move(misfit, progress)
+        ready = ranges_may_move(misfit, progress) if self.burn_in is None else self.taken >= self.burn_in
+        self.prior_moves |= ready or prior_may_move(misfit, progress)
         first = ready and self.running.cotangent is None
         if self.prior_moves and (first or self.hyper_steps >= self._decompose_at):
             self.decompose()
@@ -245,7 +254,7 @@ class HyperOptimiser:
             curvature: the curvature that is decomposed; only its shapes count.
         """
         cost, samples = curvature.decomposition_cost(self.running.examples), self.model.samples
-        wanted = schedule.decomposition_interval(cost, self.running.examples, self.hyper_batch, samples)
+        wanted = decomposition_interval_of_long_run(cost, self.running.examples, self.hyper_batch, samples)
         return min(wanted, self._most_interval)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
@@ -322,7 +331,7 @@ class HyperOptimiser:
     def _set_rate(self, name: str) -> None:
         start, end = self.rates[name]
         for group in self.optimisers[name].param_groups:
-            group["lr"] = schedule.decayed(start, end, self.taken / self.steps)
+            group["lr"] = decayed(start, end, self.taken / self.steps)
 
 
 def _check_rates(**rates: float) -> None:

@@ -36,7 +36,7 @@ def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int
     return max(min(by_cost, max(round(steps / _ENOUGH_STEPS), 2)), 1)
 
 
-def window(examples: int, seen: float, count: int) -> float:
+def window_size(examples: int, seen: float, count: int) -> float:
     """Return the number of examples that the running average is worth.
 
     Args:
@@ -52,7 +52,7 @@ def most_interval(steps: int, every: int) -> int:
     return max(steps // every // _LEAST_DECOMPOSITIONS, 1)
 
 
-def decomposition_interval(cost: float, examples: int, hyper_batch: int, samples: int) -> int:
+def decomposition_interval_of_long_run(cost: float, examples: int, hyper_batch: int, samples: int) -> int:
     """Return the hyper-steps from one decomposition to the next in a long run.
 
     Args:

@@ -5,7 +5,7 @@ from math import ceil
 from time import perf_counter
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lila._util.memory import peak_bytes
 from lila._util.ranks import Ranks
@@ -108,10 +108,11 @@ def _optimiser_step(state: State, groups: list[str]) -> Callable[[], None]:
     copies = []
     for name in groups:
         optimiser = state.optimisers[name]
-        parameters = [p.detach().clone() for p in optimised(optimiser)]
+        parameters = [nn.Parameter(p.detach().clone()) for p in optimised(optimiser)]
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
-        copies.append(type(optimiser)(parameters, **optimiser.defaults))
+        new = state.new_optimiser if name == "weights" else None
+        copies.append(torch.optim.Adam(parameters) if new is None else new(parameters))
 
     def step() -> None:
         for copy in copies:

@@ -23,12 +23,29 @@ from lila.training.methods import LearnedBy
 from lila.training.own_loop import hyper_step_arguments
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
+from lila.training.weights_optimiser import NOT_OWN, OwnOptimisation
 
 
 def new_state(
-    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: ResolvedSettings, data: Data
+    net: nn.Module,
+    augmentation: Augmentation | None,
+    likelihood: Likelihood,
+    settings: ResolvedSettings,
+    data: Data,
+    *,
+    own: OwnOptimisation = NOT_OWN,
 ) -> State:
-    """Make the state before the first epoch."""
+    """Make the state before the first epoch.
+
+    Args:
+        net: the network.
+        augmentation: the family of transformations; None for a plain network.
+        likelihood: of the targets.
+        settings: how to train.
+        data: the training data.
+        own: makes the optimiser of the weights and its schedule, where the settings do not name them.
+    """
+    own.check(settings)
     procedure = settings.procedure
     plain = augmentation is None or not procedure.invariant
     like = next(net.parameters())
@@ -42,7 +59,13 @@ def new_state(
     model = model.in_fast_layout(next(Examples(data, like.device).batches(1)).x)
     precision = settings.weight_decay * len(Examples(data)) if procedure.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision)
-    return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)
+    batches = batches_per_epoch(settings, data)
+    return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings, batches=batches, own=own)
+
+
+def batches_per_epoch(settings: ResolvedSettings, data: Data) -> int:
+    """Return the number of batches of an epoch."""
+    return ceil(len(Examples(data)) / settings.batch_size)
 
 
 def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> int:
@@ -93,7 +116,7 @@ def make_hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, r
     if not by_evidence or settings.passes != PassesName.RUNNING:
         return None
     examples = Examples(data, next(state.model.parameters()).device)
-    few, batches = few_examples(examples), ceil(len(examples) / settings.batch_size)
+    few, batches = few_examples(examples), batches_per_epoch(settings, data)
     return HyperOptimiser(
         make_evidence(state, settings, data, ranks),
         len(examples),

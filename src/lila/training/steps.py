@@ -78,6 +78,8 @@ def train_epoch(
         sums += _step_weights(
             state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
         )
+        if state.schedule is not None:
+            state.schedule.after_batch()
         if state.hyper is not None:
             started = perf_counter()
             if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
@@ -93,6 +95,8 @@ def train_epoch(
     total, correct = sums.tolist()
     _check_loss(total)
     count = len(examples)
+    if state.schedule is not None:
+        state.schedule.after_epoch(-total / count)
     return TrainedEpoch(-total / count, correct / count if state.likelihood.classifies else None, seconds)
 
 
