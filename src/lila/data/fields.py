@@ -24,7 +24,8 @@ class Fields:
         input: the name or position of the input.
         target: the name or position of the target.
         weight: the name or position of the weight of an example; None if all examples count alike. An example of weight
-            2 counts as two copies of it, in the loss and in the evidence.
+            2 counts as two copies of it, in the loss and in the evidence. (With Kronecker factors, the factor A of a
+            layer's inputs is that of all examples alike.)
     """
 
     data: Dataset[Any] | DataLoader[Any]

@@ -31,8 +31,8 @@ def add_prior_gradients(prior: GaussianPrior, net: nn.Module, examples: int) -> 
 def prior_loss(prior: GaussianPrior, net: nn.Module, examples: int) -> Tensor:
     """Return 1/N (1/2 sum delta theta^2), which is -1/N log p(theta) up to a constant, to be added to a mean loss.
 
-    Its gradient is exactly what `add_prior_gradients` adds, bit for bit: with g = delta theta / N held constant, both
-    g theta and the loss have the gradient g, and half of g theta is the value of the loss.
+    Its gradient is exactly what `add_prior_gradients` adds, bit for bit, as the graph is that of g theta with the
+    gradient g = delta theta / N held constant.
 
     Args:
         prior: the prior over the weights.
@@ -40,5 +40,7 @@ def prior_loss(prior: GaussianPrior, net: nn.Module, examples: int) -> Tensor:
         examples: N, the number of training examples.
     """
     gradients, weights = prior_gradients(prior, net, examples), dict(net.named_parameters())
-    total = torch.stack([(gradient * weights[name]).sum() for name, gradient in gradients.items()]).sum()
-    return total - 0.5 * total.detach()
+    with_gradient = torch.stack([(gradient * weights[name]).sum() for name, gradient in gradients.items()]).sum()
+    with torch.no_grad():
+        value = -prior.weight_penalty(weights) / examples
+    return with_gradient - with_gradient.detach() + value.to(with_gradient.dtype)
