@@ -143,6 +143,7 @@ class HyperOptimiser:
         epochs: int,
         *,
         likelihood: Likelihood | None = None,
+        batches: int | None = None,
         **settings: Any,
     ) -> "HyperOptimiser":
         """Make the optimiser of the hyperparameters for a loop that goes over a DataLoader.
@@ -153,11 +154,15 @@ class HyperOptimiser:
             loader: the DataLoader, or `lila.Fields` of one whose batches are not pairs (x, y). It must shuffle.
             epochs: how often the loop goes over it.
             likelihood: of the targets; `Categorical()` if None.
+            batches: how many batches the loop takes in an epoch; None for all that the loader gives.
             **settings: fields of `Settings` that differ from their defaults: samples, weight_samples, noise, prior,
                 precision, structure, curvature, probes, gradient_probes, microbatch, hyper_batch, hyper_every, burn_in
                 (in epochs), eta_lr, eta_lr_end, hyper_lr, seed.
         """
-        return cls(**loop_arguments(net, augmentation, loader, epochs, likelihood=likelihood, given=settings))
+        check_count("batches", batches, optional=True)
+        return cls(
+            **loop_arguments(net, augmentation, loader, epochs, likelihood=likelihood, batches=batches, given=settings)
+        )
 
     @property
     def due(self) -> bool:

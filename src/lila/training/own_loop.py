@@ -51,13 +51,14 @@ class Loop:
     few: Batch
 
 
-def describe_loop(loader: Loader, epochs: int, device: torch.device) -> Loop:
+def describe_loop(loader: Loader, epochs: int, device: torch.device, batches: int | None = None) -> Loop:
     """Return the sizes of a loop that goes over a DataLoader some times, and a few of its examples.
 
     Args:
         loader: the DataLoader, inside of `Fields` if its batches are not pairs.
         epochs: how often the loop goes over it.
         device: the device to which the few examples are moved.
+        batches: how many batches the loop takes in an epoch; None for all.
 
     Raises:
         ArgumentError: it is no DataLoader, or its examples are not counted.
@@ -71,20 +72,20 @@ def describe_loop(loader: Loader, epochs: int, device: torch.device) -> Loop:
             "examples and batches."
         )
     try:
-        examples, batches, dataset = len(inner.sampler), len(inner), inner.dataset  # type: ignore[arg-type]
+        examples, all_batches, dataset = len(inner.sampler), len(inner), inner.dataset  # type: ignore[arg-type]
         few = [dataset[i] for i in _spread(len(dataset))]  # type: ignore[arg-type]
     except TypeError as error:  # of an IterableDataset, or of a sampler without a length
         raise ArgumentError(
             f"The examples of this DataLoader cannot be counted, or not be read by index: {error}. Make a "
             "lila.HyperOptimiser from an Evidence and the numbers of examples and batches."
         ) from error
-    if not examples or not batches:
+    if not examples or not all_batches:
         raise ArgumentError("The DataLoader gives no batch.")
     collated = inner.collate_fn(few) if inner.batch_size is not None or inner.batch_sampler is not None else few[0]
     x, y, weight = (loader.read if isinstance(loader, Fields) else read_pair)(collated)
     weight = None if weight is None else weight.to(device)
     batch = Batch(torch.arange(len(x), device=device), x.to(device), y.to(device), weight)
-    return Loop(examples, epochs * batches, inner.batch_size or ceil(examples / batches), batch)
+    return Loop(examples, epochs * (batches or all_batches), inner.batch_size or ceil(examples / all_batches), batch)
 
 
 def _spread(count: int) -> list[int]:
@@ -100,12 +101,13 @@ def loop_arguments(
     epochs: int,
     *,
     likelihood: Likelihood | None,
+    batches: int | None,
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the arguments of a `HyperOptimiser` for a loop; see `HyperOptimiser.for_loader`."""
     check_network(net)
     check_examples_apart(net)
-    loop = describe_loop(loader, epochs, next(net.parameters()).device)
+    loop = describe_loop(loader, epochs, next(net.parameters()).device, batches)
     settings = _loop_settings(given, loop)
     return hyper_step_arguments(settings, loop.steps // epochs) | {
         "evidence": _evidence(net, augmentation, loop, likelihood=likelihood, settings=settings),
