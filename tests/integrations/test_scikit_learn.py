@@ -39,7 +39,7 @@ def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def digits(count: int = 60) -> tuple[Any, Any]:
+def digits(count: int = 45) -> tuple[Any, Any]:
     x, y = load_digits(return_X_y=True)
     chosen = np.flatnonzero(y < 3)[:count]
     return x[chosen], np.array(["zero", "one", "two"])[y[chosen]]
@@ -59,7 +59,7 @@ def test_images_as_rows_or_as_images_are_the_same_and_ranges_are_learned() -> No
     assert rows.evidence_ == rows.run_.evidence.value < 0
     assert list(rows.classes_) == ["one", "two", "zero"]
     probabilities = rows.predict_proba(x)
-    assert probabilities.shape == (60, 3)
+    assert probabilities.shape == (45, 3)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     np.testing.assert_allclose(probabilities, images.predict_proba(x.reshape(-1, 8, 8)))
     assert set(rows.predict(x)) <= {"zero", "one", "two"}

@@ -1,17 +1,23 @@
 """`fit` with any optimiser and schedule of PyTorch, by name or by function, and callbacks that stop it."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from test_fit import QUICK, assert_same, data, network
 from torch import Tensor, nn
 
 import lila
+from commands import QUICK as COMMAND_QUICK
+from commands import run_lila
 from damage import change, put
+from lila.results.report.sheet import command
 from lila.training.choices import OptimiserName, ScheduleName
+from lila.training.description import read_description
 from lila.training.weights_optimiser import _OPTIMISERS, _SCHEDULES
 
 QUICKER: dict[str, Any] = {"method": "non-invariant"}
@@ -239,3 +245,32 @@ def test_a_callback_stops_a_run_which_is_whole_and_goes_on_if_asked_to(every: in
 
 def test_what_else_a_callback_returns_does_not_stop_a_run() -> None:
     assert len(fit(callbacks=[lambda record: True, lambda record: "stop"]).history) == 4
+
+
+def test_the_command_line_names_optimisers_and_schedules_and_tells_them_again(photos: Path, tmp_path: Path) -> None:
+    options = ["--optimiser", "nadam", "--optimiser-options", '{"betas": [0.8, 0.9]}', "--schedule", "steplr"]
+    options += [
+        "--schedule-options",
+        '{"step_size": 1}',
+        "--schedule-every",
+        "batch",
+        "--model",
+        "lenet",
+        "--size",
+        "28",
+    ]
+    done = run_lila("train", photos, "--out", tmp_path / "run", *options, *COMMAND_QUICK)
+    assert done.returncode == 0, done.stderr
+    description = read_description(tmp_path / "run")
+    assert description.settings.optimiser_options == {"betas": [0.8, 0.9]}
+    assert description.task is not None
+    again = shlex.split(command(description.task, description.settings))[1:]
+    done = run_lila(*again, "--out", tmp_path / "again", "--no-baseline")
+    assert done.returncode == 0, done.stderr
+    first, second = (load_file(tmp_path / name / "checkpoint.safetensors") for name in ("run", "again"))
+    assert all(torch.equal(first[name], second[name]) for name in first if name.startswith("net."))
+    assert read_description(tmp_path / "again").settings == description.settings
+    wrong = run_lila("train", photos, "--out", tmp_path / "other", "--optimiser-options", "betas=3")
+    assert wrong.returncode == 2
+    assert "is no JSON object" in wrong.stderr
+    assert run_lila("train", photos, "--optimiser", "own").returncode == 2

@@ -196,6 +196,8 @@ class Stream(IterableDataset[Any]):
     [
         (data(), {}, "must be a torch.utils.data.DataLoader"),
         (DataLoader(Stream(), batch_size=4), {}, "cannot be counted, or not be read by index"),
+        (DataLoader(TensorDataset(*data()), batch_size=None), {}, "batch_size=None"),
+        (DataLoader(TensorDataset(*data())), {"batches": 0}, "batches must be a whole number"),
         (DataLoader(TensorDataset(*data())), {"epochs": 0}, "epochs must be a whole number"),
         (DataLoader(TensorDataset(*data())), {"lr": 0.1}, "there is no setting 'lr'. Settings are: samples"),
         (DataLoader(TensorDataset(*data())), {"samples": 0}, "samples must be a whole number"),
@@ -205,6 +207,16 @@ class Stream(IterableDataset[Any]):
 def test_what_no_loop_can_be_made_of_is_refused(loader: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(lila.ArgumentError, match=message):
         lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, **({"epochs": 3} | changes))
+
+
+def test_a_loop_may_change_what_its_loader_gives() -> None:
+    x, y = data()
+    loader = DataLoader(TensorDataset((255 * x).byte(), y), batch_size=4)
+    with pytest.raises(lila.DataError, match=r"torch.uint8 but the network's weights torch.float32"):
+        lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, 3)
+    hyper = lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, 3, few=(x[:8], y[:8]), batches=2)
+    assert hyper.step(x[:4], y[:4])
+    assert hyper.steps == 6
 
 
 def test_a_loader_of_some_examples_counts_those() -> None:

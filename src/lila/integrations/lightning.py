@@ -86,6 +86,7 @@ class LilaCallback(Callback):
         self.hyper = HyperOptimiser.for_loader(net, self.augmentation, data, _epochs(trainer), **options)
         if self._loaded:
             self.hyper.load_state_dict(self._loaded)
+            self._loaded = {}
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.hyper is not None:
@@ -177,8 +178,9 @@ class LilaCallback(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep what was learned; training goes on from it, and predictions use its ranges."""
-        self._loaded = state_dict
-        self.augmentation.load_state_dict(without_prefix(state_dict, "augmentation."))
+        if state_dict:  # it is empty if it was saved before training began
+            self._loaded = state_dict
+            self.augmentation.load_state_dict(without_prefix(state_dict, "augmentation."))
 
     def _predicting(self, pl_module: LightningModule) -> InvariantModel:
         """Return the averaged network that makes predictions, under noise that is the same for every input."""

@@ -144,6 +144,7 @@ class HyperOptimiser:
         *,
         likelihood: Likelihood | None = None,
         batches: int | None = None,
+        few: tuple[Tensor, Tensor] | None = None,
         **settings: Any,
     ) -> "HyperOptimiser":
         """Make the optimiser of the hyperparameters for a loop that goes over a DataLoader.
@@ -155,14 +156,15 @@ class HyperOptimiser:
             epochs: how often the loop goes over it.
             likelihood: of the targets; `Categorical()` if None.
             batches: how many batches the loop takes in an epoch; None for all that the loader gives.
+            few: inputs and targets of a few examples, as `step` will get them, if the loop changes what the loader
+                gives; None to read them from the loader.
             **settings: fields of `Settings` that differ from their defaults: samples, weight_samples, noise, prior,
                 precision, structure, curvature, probes, gradient_probes, microbatch, hyper_batch, hyper_every, burn_in
                 (in epochs), eta_lr, eta_lr_end, hyper_lr, seed.
         """
         check_count("batches", batches, optional=True)
-        return cls(
-            **loop_arguments(net, augmentation, loader, epochs, likelihood=likelihood, batches=batches, given=settings)
-        )
+        options: dict[str, Any] = {"likelihood": likelihood, "batches": batches, "few": few, "given": settings}
+        return cls(**loop_arguments(net, augmentation, loader, epochs, **options))
 
     @property
     def due(self) -> bool:

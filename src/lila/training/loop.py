@@ -96,8 +96,8 @@ def train(
             if writer is not None and due:
                 writer.write(Checkpoint(state.tensors(), state.epoch, state.history))
             display.epoch(record)
-            answers = [callback(record) for callback in watchers.callbacks]
-            if any(ranks.gather(STOP in answers)):
+            answers = [callback(record) for callback in watchers.callbacks]  # all of them, also after one that stops
+            if any(ranks.gather(any(answer is STOP for answer in answers))):
                 if writer is not None and not due:
                     writer.write(Checkpoint(state.tensors(), state.epoch, state.history))
                 break

@@ -6,14 +6,13 @@ from math import ceil
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from lila._util.choices import check_count
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
 from lila.curvature.layers import check_examples_apart
-from lila.data.examples import Batch
 from lila.data.fields import Fields, read_pair
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Evidence
@@ -27,6 +26,7 @@ from lila.training.settings import ResolvedSettings, Settings
 
 Loader = DataLoader[Any] | Fields
 
+_BY_HAND = "Make a lila.HyperOptimiser from an Evidence and the numbers of examples and batches."
 _OF_HYPER_STEPS = (
     "samples", "weight_samples", "noise", "averages", "prior", "precision", "structure", "curvature", "probes",
     "gradient_probes", "microbatch", "hyper_batch", "hyper_every", "burn_in", "eta_lr", "eta_lr_end", "hyper_lr",
@@ -42,16 +42,23 @@ class Loop:
         examples: N, the number of training examples.
         steps: the number of batches of the whole run.
         batch_size: the examples of a batch.
-        few: some examples, on which the network is audited.
+        few: inputs and targets of some examples, on which the network is audited.
     """
 
     examples: int
     steps: int
     batch_size: int
-    few: Batch
+    few: tuple[Tensor, Tensor]
 
 
-def describe_loop(loader: Loader, epochs: int, device: torch.device, batches: int | None = None) -> Loop:
+def describe_loop(
+    loader: Loader,
+    epochs: int,
+    device: torch.device,
+    *,
+    batches: int | None = None,
+    few: tuple[Tensor, Tensor] | None = None,
+) -> Loop:
     """Return the sizes of a loop that goes over a DataLoader some times, and a few of its examples.
 
     Args:
@@ -59,6 +66,7 @@ def describe_loop(loader: Loader, epochs: int, device: torch.device, batches: in
         epochs: how often the loop goes over it.
         device: the device to which the few examples are moved.
         batches: how many batches the loop takes in an epoch; None for all.
+        few: inputs and targets of a few examples; None to read them from the loader.
 
     Raises:
         ArgumentError: it is no DataLoader, or its examples are not counted.
@@ -68,24 +76,25 @@ def describe_loop(loader: Loader, epochs: int, device: torch.device, batches: in
     if not isinstance(inner, DataLoader):
         raise ArgumentError(
             f"The loader must be a torch.utils.data.DataLoader, or lila.Fields of one, not a {type(inner).__name__}. "
-            "For batches that come from elsewhere, make a lila.HyperOptimiser from an Evidence and the numbers of "
-            "examples and batches."
+            f"{_BY_HAND}"
         )
+    if inner.batch_size is None and inner.batch_sampler is None:
+        raise ArgumentError(f"The DataLoader has batch_size=None, so that its examples cannot be counted. {_BY_HAND}")
     try:
         examples, all_batches, dataset = len(inner.sampler), len(inner), inner.dataset  # type: ignore[arg-type]
-        few = [dataset[i] for i in _spread(len(dataset))]  # type: ignore[arg-type]
+        items = [dataset[i] for i in _spread(len(dataset))] if few is None else []  # type: ignore[arg-type]
     except TypeError as error:  # of an IterableDataset, or of a sampler without a length
         raise ArgumentError(
-            f"The examples of this DataLoader cannot be counted, or not be read by index: {error}. Make a "
-            "lila.HyperOptimiser from an Evidence and the numbers of examples and batches."
+            f"The examples of this DataLoader cannot be counted, or not be read by index: {error}. {_BY_HAND}"
         ) from error
     if not examples or not all_batches:
         raise ArgumentError("The DataLoader gives no batch.")
-    collated = inner.collate_fn(few) if inner.batch_size is not None or inner.batch_sampler is not None else few[0]
-    x, y, weight = (loader.read if isinstance(loader, Fields) else read_pair)(collated)
-    weight = None if weight is None else weight.to(device)
-    batch = Batch(torch.arange(len(x), device=device), x.to(device), y.to(device), weight)
-    return Loop(examples, epochs * (batches or all_batches), inner.batch_size or ceil(examples / all_batches), batch)
+    if few is None:
+        x, y, _ = (loader.read if isinstance(loader, Fields) else read_pair)(inner.collate_fn(items))
+    else:
+        x, y = few
+    steps, batch_size = epochs * (batches or all_batches), inner.batch_size or ceil(examples / all_batches)
+    return Loop(examples, steps, batch_size, (x.to(device), y.to(device)))
 
 
 def _spread(count: int) -> list[int]:
@@ -102,18 +111,19 @@ def loop_arguments(
     *,
     likelihood: Likelihood | None,
     batches: int | None,
+    few: tuple[Tensor, Tensor] | None,
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the arguments of a `HyperOptimiser` for a loop; see `HyperOptimiser.for_loader`."""
     check_network(net)
     check_examples_apart(net)
-    loop = describe_loop(loader, epochs, next(net.parameters()).device, batches)
+    loop = describe_loop(loader, epochs, next(net.parameters()).device, batches=batches, few=few)
     settings = _loop_settings(given, loop)
     return hyper_step_arguments(settings, loop.steps // epochs) | {
         "evidence": _evidence(net, augmentation, loop, likelihood=likelihood, settings=settings),
         "examples": loop.examples,
         "steps": loop.steps,
-        "few": (loop.few.x, loop.few.y),
+        "few": loop.few,
         "batch_size": loop.batch_size,
     }
 
@@ -176,7 +186,7 @@ def _evidence(
     model = InvariantModel(net, augmentation.to(like.device, like.dtype), settings.samples, settings.noise)
     probes, gradient_probes = settings.probe_counts(loop.examples)
     return Evidence(
-        model.in_fast_layout(loop.few.x),
+        model.in_fast_layout(loop.few[0]),
         likelihood.to(like.device, like.dtype),
         GaussianPrior(net, settings.prior, settings.precision),
         structure=settings.structure,

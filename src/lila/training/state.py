@@ -114,8 +114,10 @@ class State:
                 continue
             own = name == "weights" and settings.optimiser == OptimiserName.OWN
             for group in optimiser.param_groups:
-                start = group.setdefault("initial_lr", group["lr"])  # where PyTorch's schedules keep it
-                group["lr"] = start * rates[name] / settings.lr if own else rates[name]
+                if own:  # each group in proportion to the rate that the function chose
+                    group["lr"] = group.setdefault("initial_lr", group["lr"]) * rates[name] / settings.lr
+                else:
+                    group["lr"] = rates[name]
 
     def track(self, *groups: str) -> None:
         """Let gradients flow to these groups of hyperparameters, and to no other; to the weights they always do."""
