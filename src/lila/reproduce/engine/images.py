@@ -23,9 +23,6 @@ WORK = "images"
 """The name of this work in jobs."""
 
 _WITHOUT_EFFECT = ("microbatch", "memory", "checkpoint_every")  # settings that change a result by rounding alone
-_LEFT_OUT = {"optimiser_options": None, "schedule": "cosine", "schedule_options": None, "schedule_every": None}
-"""Settings that a job does not name if they have these values, which are the defaults."""
-_MISSING = object()
 _FAMILY = "affine"  # of the transformations that the experiments learn
 _PICTURES = 4  # training images that are kept with the result
 
@@ -58,7 +55,6 @@ class Training:
     def job(self) -> Job:
         """Return the job that does this training."""
         settings = {name: value for name, value in asdict(self.settings).items() if name not in _WITHOUT_EFFECT}
-        settings = {name: value for name, value in settings.items() if _LEFT_OUT.get(name, _MISSING) != value}
         if self.subset is not None and (settings["gradient_examples"] or 0) >= self.subset:
             settings["gradient_examples"] = None  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
