@@ -197,6 +197,14 @@ def test_the_misfit_of_the_best_constant_prediction_is_what_it_says(likelihood: 
     )
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_sums_over_classes_are_those_over_their_probabilities(smoothing: float) -> None:
+    likelihood, f = lila.Categorical(label_smoothing=smoothing), torch.zeros(12, 4, dtype=torch.float64)
+    found, expected = likelihood.target_sums(f, Y), likelihood.target_sums(f, F.one_hot(Y, 4).double())
+    torch.testing.assert_close(found, expected)
+    assert found[:-1].sum() == pytest.approx(12)
+
+
 def test_a_run_learns_from_soft_labels() -> None:
     soft = 0.8 * F.one_hot(Y, 3).float() + 0.2 / 3
     found, expected = trained((X, soft)), trained((X, Y), likelihood=lila.Categorical(label_smoothing=0.2))

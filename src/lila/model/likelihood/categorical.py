@@ -121,8 +121,12 @@ class Categorical(Likelihood):
 
     def target_sums(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the number of targets of each class and, after these, the sum of the targets' own entropies."""
-        q = self._probabilities(f, y)
-        return torch.cat([q.sum(0), torch.special.entr(q).sum()[None]])
+        if y.dim() == 2:
+            q = self._probabilities(f, y)
+            return torch.cat([q.sum(0), torch.special.entr(q).sum()[None]])
+        counts = torch.bincount(y.long(), minlength=f.shape[1]).to(f.dtype)  # without a row of C numbers per example
+        entropy = torch.special.entr(self._smoothed(F.one_hot(y[:1].long(), f.shape[1]).to(f.dtype))).sum()
+        return torch.cat([self._smoothed(counts, len(y)), len(y) * entropy[None]])
 
     def constant_misfit(self, sums: Tensor, count: float) -> float:
         """Return the entropy of the class frequencies, less the mean entropy of the targets."""
@@ -137,8 +141,13 @@ class Categorical(Likelihood):
 
     def _probabilities(self, f: Tensor, y: Tensor) -> Tensor:
         """Return the probabilities q of the classes that targets are, smoothed, shape (b, c)."""
-        q = (y if y.dim() == 2 else F.one_hot(y.long(), f.shape[1])).to(f.dtype)
-        return q if not self.label_smoothing else (1 - self.label_smoothing) * q + self.label_smoothing / f.shape[1]
+        return self._smoothed((y if y.dim() == 2 else F.one_hot(y.long(), f.shape[1])).to(f.dtype))
+
+    def _smoothed(self, q: Tensor, total: float = 1.0) -> Tensor:
+        """Return (1 - epsilon) q + epsilon total / C for numbers q of the classes whose sum is the total."""
+        if not self.label_smoothing:
+            return q
+        return (1 - self.label_smoothing) * q + self.label_smoothing * total / q.shape[-1]
 
     def _reflection(self, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the vectors u, e and w, each (b, c)."""
