@@ -1,3 +1,6 @@
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 from hypothesis import settings
@@ -16,3 +19,6 @@ def _one_thread_and_seed() -> None:
 
 
 pytest_plugins = ["commands"]
+
+# Lightning's torchmetrics imports torchvision, whose operators may be built for another torch; no test needs them.
+sys.modules.setdefault("torchvision._meta_registrations", ModuleType("torchvision._meta_registrations"))

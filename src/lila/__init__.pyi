@@ -20,6 +20,7 @@ from .augment.noise import Draw
 from .augment.pipelines import LearnedTransform
 from .curvature import Rule, Sharing, Speedups, Structure, register_rule, register_structure
 from .curvature.audit import freeze_unknown
+from .data.fields import Fields
 from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
@@ -39,12 +40,14 @@ from .results.network_file import export_network
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
+from .training.loop import STOP
 from .training.run import Run, load
 from .training.settings import Settings
 
 __version__: str
 
 __all__ = [
+    "STOP",
     "Affine2d",
     "ArgumentError",
     "Augmentation",
@@ -57,6 +60,7 @@ __all__ = [
     "EpochRecord",
     "Estimate",
     "Evidence",
+    "Fields",
     "Format",
     "Gaussian",
     "GaussianPrior",

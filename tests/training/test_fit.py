@@ -291,7 +291,7 @@ def test_regression_learns_its_noise() -> None:
 def test_state_tracks_only_what_is_asked_for() -> None:
     net = network()
     model = lila.InvariantModel(net, lila.Affine2d(), 2)
-    state = State.fresh(model, lila.Categorical(), lila.GaussianPrior(net), Settings().resolved(20))
+    state = State.fresh(model, lila.Categorical(), lila.GaussianPrior(net), Settings().resolved(20), batches=1)
     state.track("eta")
     assert model.augmentation.eta.requires_grad
     assert not any(p.requires_grad for p in state.prior.parameters())

@@ -9,7 +9,7 @@ from test_fit import data, network
 from torch import Tensor, nn
 
 import lila
-from lila.training.hyper import interval
+from lila.training.hyper_schedule import interval
 
 LIKELIHOOD = lila.Categorical()
 

@@ -81,7 +81,7 @@ def work(group: Group, rank: int, port: int, answers: Any) -> None:
         passes="probed",
         microbatch=workload.microbatch(PassesName.PROBED),
     ).resolved(group.examples)
-    state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings)
+    state = State.fresh(model, Categorical(), GaussianPrior(model.net), settings, batches=1)
     shared = _shared(evidence_of(workload, model, PassesName.PROBED, group.examples), ranks)
     everything = Examples(data)
 

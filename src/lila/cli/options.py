@@ -1,6 +1,7 @@
 """Options of the command line that are made from dataclasses, so that each setting is described in one place."""
 
 import argparse
+import json
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
@@ -112,11 +113,23 @@ def read_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2] or found[1])
 
 
+def read_options(text: str) -> dict[str, Any]:
+    """Read options as a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object; write for example '{{\"eps\": 1e-6}}'")
+    return value
+
+
 _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "N"),
     float: (float, "X"),
     str: (str, "TEXT"),
     tuple[int, int]: (read_size, "SIZE"),
+    dict[str, Any]: (read_options, "JSON"),
 }
 """The function that reads a value from the command line and the name of the value in the help, by type of field."""
 

@@ -38,7 +38,15 @@ from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.model.prior import PriorMean, PriorStructure
 from lila.training.checkpoint import CHECKPOINT
-from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
+from lila.training.choices import (
+    AveragesName,
+    FinalName,
+    OptimiserName,
+    PassesName,
+    PrecisionSteps,
+    ScheduleEvery,
+    ScheduleName,
+)
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
 from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
@@ -57,7 +65,9 @@ EXAMPLES = """examples:
 
 CHOICES: dict[str, Any] = {
     "method": MethodName,
-    "optimiser": OptimiserName,
+    "optimiser": [name for name in OptimiserName if name is not OptimiserName.OWN],
+    "schedule": [name for name in ScheduleName if name is not ScheduleName.OWN],
+    "schedule_every": ScheduleEvery,
     "structure": structure_names(),
     "curvature": CurvatureKind,
     "prior": PriorStructure,

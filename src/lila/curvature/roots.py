@@ -48,8 +48,10 @@ class Columns:
         rows = self.u.flatten(0, 1)
         return rows.mT @ rows
 
-    def weighted(self, weight: float) -> "Columns":
-        """Return the columns of a sum in which every example has this weight."""
+    def weighted(self, weight: float | Tensor) -> "Columns":
+        """Return the columns of a sum in which every example has this weight, or each has its own, shape (b,)."""
+        if isinstance(weight, Tensor):
+            return replace(self, u=weight.to(self.u.dtype).sqrt()[:, None, None] * self.u, sum_of_hessians=None)
         if weight == 1:
             return self
         hessians = None if self.sum_of_hessians is None else weight * self.sum_of_hessians

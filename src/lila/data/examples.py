@@ -4,7 +4,7 @@ The noise of an example is determined by its index, so a pass fetches examples b
 in which a loader gives them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,10 @@ from torch.utils.data import (
     default_collate,
 )
 
+from lila.data.fields import Fields, read_pair
 from lila.errors import ArgumentError, DataError
 
-Data = tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
+Data = tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any] | Fields
 
 
 @dataclass(frozen=True)
@@ -32,23 +33,27 @@ class Batch:
         index: the indices of the examples in the data set, shape (b,).
         x: the inputs, shape (b, *shape).
         y: the targets.
+        weight: how much each example counts, shape (b,); None if all count alike.
     """
 
     index: Tensor
     x: Tensor
     y: Tensor
+    weight: Tensor | None = None
 
     def split(self, size: int) -> Iterator["Batch"]:
         """Divide the batch into batches of at most `size` examples; an empty batch gives none."""
         if len(self.index):
-            yield from map(Batch, self.index.split(size), self.x.split(size), self.y.split(size))
+            parts = self.index.split(size), self.x.split(size), self.y.split(size)
+            weights = [None] * len(parts[0]) if self.weight is None else self.weight.split(size)
+            yield from map(Batch, *parts, weights)
 
 
 class Examples:
     """A data set of (x, y) from a pair of tensors, a map-style Dataset, or the Dataset behind a DataLoader.
 
-    The dataset, the collate function and the workers of a DataLoader are used, but not its batch size and its order. A
-    DataLoader that draws only some of the examples is refused.
+    Examples that are no pairs come with `Fields`. The dataset, the collate function and the workers of a DataLoader are
+    used, but not its batch size and its order. A DataLoader that draws only some of the examples is refused.
 
     Args:
         data: the data.
@@ -60,6 +65,10 @@ class Examples:
         self.loading: dict[str, Any] = {"collate_fn": default_collate}
         self.tensors: tuple[Tensor, Tensor] | None = None
         self.dataset: Dataset[Any] | None = None
+        self.weighted = isinstance(data, Fields) and data.weight is not None
+        self._read: Callable[[Any], tuple[Tensor, Tensor, Tensor | None]] = read_pair
+        if isinstance(data, Fields):
+            self._read, data = data.read, data.data
         if isinstance(data, DataLoader):
             _check_loader(data)
             self.loading = {
@@ -98,22 +107,23 @@ class Examples:
     def parts(self, indices: Sequence[Tensor]) -> Iterator[Batch]:
         """Give a checked batch for each tensor of indices that is not empty."""
         filled = [index for index in indices if len(index)]
-        for index, (x, y) in zip(filled, self._raw(filled), strict=True):
-            batch = Batch(index.to(self.device), x.to(self.device), y.to(self.device))
+        for index, (x, y, weight) in zip(filled, self._raw(filled), strict=True):
+            weight = None if weight is None else weight.to(self.device)
+            batch = Batch(index.to(self.device), x.to(self.device), y.to(self.device), weight)
             _check(batch)
             yield batch
 
-    def _raw(self, indices: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _raw(self, indices: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         if self.tensors is not None:
             x, y = self.tensors
             for index in indices:
-                yield x[index.to(x.device)], y[index.to(y.device)]
+                yield x[index.to(x.device)], y[index.to(y.device)], None
             return
         assert self.dataset is not None
         sampler = [index.tolist() for index in indices]
         try:
             for item in DataLoader(self.dataset, batch_sampler=sampler, **self.loading):
-                yield _checked_item(item)
+                yield self._read(item)
         except DataError as error:
             # An error from a worker process comes with the traceback of that process before its message.
             raise DataError(str(error).strip().splitlines()[-1].rpartition("DataError: ")[2]) from error
@@ -155,15 +165,6 @@ def _checked_pair(data: Sequence[Any]) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def _checked_item(item: Any) -> tuple[Tensor, Tensor]:
-    if not isinstance(item, (tuple, list)) or len(item) != 2 or not all(isinstance(part, Tensor) for part in item):
-        raise DataError(
-            "Each example of the Dataset must be a pair (x, y) that collates to two tensors, but a batch came out as "
-            f"{type(item)}. Return tensors from it (with torchvision: transform=ToTensor())."
-        )
-    return item[0], item[1]
-
-
 def _check(batch: Batch) -> None:
     if not batch.x.is_floating_point():
         raise DataError(
@@ -178,3 +179,16 @@ def _check(batch: Batch) -> None:
     finite = batch.x.flatten(1).isfinite().all(1)
     if not finite.all():
         raise DataError(f"The input of example {batch.index[~finite][0]} contains NaN or infinite values.")
+    if batch.weight is not None:
+        check_weights(batch.weight, len(batch.x))
+
+
+def check_weights(weight: Tensor, count: int) -> None:
+    """Raise DataError unless these are weights of `count` examples: finite, and not negative."""
+    if weight.shape != (count,) or not weight.is_floating_point():
+        raise DataError(
+            f"Weights must be one real number per example, shape ({count},), but they have shape "
+            f"{tuple(weight.shape)} and type {weight.dtype}. If that field is no weight, do not name it as one."
+        )
+    if not weight.isfinite().all() or (weight < 0).any():
+        raise DataError("The weights of examples must be finite and not negative.")

@@ -75,7 +75,7 @@ def log_likelihoods(
     unbiased: bool = False,
     differentiate_views: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Return the averaged outputs (b, c) and the log-likelihoods of a batch, in float64, shape (b,).
+    """Return the averaged outputs (b, c) and the log-likelihoods of a batch, weighted, in float64, shape (b,).
 
     Args:
         model: the invariant network.
@@ -92,10 +92,22 @@ def log_likelihoods(
     each = model.average(views, len(views))  # (v, c)
     f = each.unflatten(0, (len(batch.index), -1)).mean(1)  # (b, c)
     if average is Average.FUNCTION:
-        return f, of_outputs(likelihood, f, each, batch.y, unbiased=unbiased)
-    targets = batch.y.repeat_interleave(len(each) // len(f), 0)
-    of_views = of_outputs(likelihood, each, each, targets, unbiased=False)  # (v,)
-    return f, of_views.unflatten(0, (len(f), -1)).mean(1)
+        found = of_outputs(likelihood, f, each, batch.y, unbiased=unbiased)
+    else:
+        targets = batch.y.repeat_interleave(len(each) // len(f), 0)
+        of_views = of_outputs(likelihood, each, each, targets, unbiased=False)  # (v,)
+        found = of_views.unflatten(0, (len(f), -1)).mean(1)
+    weights = example_weights(likelihood, batch)
+    return f, found if weights is None else weights * found
+
+
+def example_weights(likelihood: Likelihood, batch: Batch) -> Tensor | None:
+    """Return how much each example of a batch counts, in float64, shape (b,); None if all count alike.
+
+    It is the weight of the example in the data, times the weight that the likelihood gives to its class.
+    """
+    found = [weight.double() for weight in (batch.weight, likelihood.example_weights(batch.y)) if weight is not None]
+    return None if not found else found[0] if len(found) == 1 else found[0] * found[1]
 
 
 def of_outputs(likelihood: Likelihood, f: Tensor, each: Tensor, y: Tensor, *, unbiased: bool) -> Tensor:

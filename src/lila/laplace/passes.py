@@ -18,7 +18,7 @@ from lila.curvature.audit import Positions, audit
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS
 from lila.data.examples import Batch, Examples
 from lila.laplace.checks import check_inputs
-from lila.laplace.log_likelihood import Average, Fit, check_finite, log_likelihoods, of_outputs
+from lila.laplace.log_likelihood import Average, Fit, check_finite, example_weights, log_likelihoods, of_outputs
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 
@@ -89,7 +89,8 @@ class Pass:
         with torch.set_grad_enabled(differentiable):
             views = self.model.views(batch.x, self.model.draw(self.draw, batch.index, batch.x.dtype))
         index = batch.index[:, None] * samples + torch.arange(samples, device=batch.index.device)
-        return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0))
+        weight = None if batch.weight is None else batch.weight.repeat_interleave(samples)
+        return Batch(index.flatten(), views, batch.y.repeat_interleave(samples, 0), weight)
 
     def _examples(self, batch: Batch, differentiable: bool, weight: float) -> tuple[Tensor, Tape, Columns]:
         """Record examples that have a weight each in the log-likelihood and in the curvature."""
@@ -104,9 +105,11 @@ class Pass:
         )
         f, each = (x if differentiable else x.detach() for x in (tape.outputs, tape.each))
         with torch.set_grad_enabled(differentiable):
-            found = weight * of_outputs(self.likelihood, f, each, batch.y, unbiased=self.unbiased)
+            found = of_outputs(self.likelihood, f, each, batch.y, unbiased=self.unbiased)
             columns = self.roots.columns(self.likelihood, f, batch.y, self.draw, batch.index)
-            return found, tape, columns.weighted(weight)
+            weights = example_weights(self.likelihood, batch)
+            of_each = weight if weights is None else weight * weights
+            return of_each * found, tape, columns.weighted(of_each)
 
 
 def gather(pass_: Pass, batches: Iterable[Batch], ranks: Ranks = ALONE) -> tuple[Fit, Structure]:

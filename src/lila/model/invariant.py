@@ -82,7 +82,8 @@ class InvariantModel(nn.Module):
 
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
         """Return the transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
-        views: Tensor = self.augmentation(x, noise)
+        with torch.autocast(x.device.type, enabled=False):  # pixels have fewer digits in bfloat16 than positions need
+            views: Tensor = self.augmentation(x, noise)
         check_views(self.augmentation, x, noise, views)
         views = views.flatten(0, 1)
         return channels_last(views) if self.channels_last and views.dim() == 4 else views

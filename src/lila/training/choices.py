@@ -49,7 +49,46 @@ class FinalName(StrEnum):
 
 
 class OptimiserName(StrEnum):
-    """The optimisers of the weights."""
+    """The optimisers of the weights: classes of `torch.optim` that step on the gradient of a batch, in lower case."""
 
+    ADADELTA = "adadelta"
+    ADAFACTOR = "adafactor"
+    ADAGRAD = "adagrad"
     ADAM = "adam"
+    ADAMAX = "adamax"
+    ADAMW = "adamw"
+    ASGD = "asgd"
+    NADAM = "nadam"
+    RADAM = "radam"
+    RMSPROP = "rmsprop"
+    RPROP = "rprop"
     SGD = "sgd"
+    OWN = "own"
+    """A function of the user's own makes the optimiser; a run in a folder only notes that."""
+
+
+class ScheduleName(StrEnum):
+    """The schedules of the weights' learning rate: lila's own, and classes of `torch.optim.lr_scheduler`."""
+
+    COSINE = "cosine"
+    """From `lr` to `lr_end` along half a cosine, over the whole run."""
+    CONSTANTLR = "constantlr"
+    COSINEANNEALINGLR = "cosineannealinglr"
+    COSINEANNEALINGWARMRESTARTS = "cosineannealingwarmrestarts"
+    CYCLICLR = "cycliclr"
+    EXPONENTIALLR = "exponentiallr"
+    LINEARLR = "linearlr"
+    MULTISTEPLR = "multisteplr"
+    ONECYCLELR = "onecyclelr"
+    POLYNOMIALLR = "polynomiallr"
+    REDUCELRONPLATEAU = "reducelronplateau"
+    STEPLR = "steplr"
+    OWN = "own"
+    """A function of the user's own makes the schedule; a run in a folder only notes that."""
+
+
+class ScheduleEvery(StrEnum):
+    """What a step of a schedule follows."""
+
+    BATCH = "batch"
+    EPOCH = "epoch"

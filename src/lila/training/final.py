@@ -9,6 +9,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
 from lila.laplace.terms import Estimate
 from lila.model.likelihood import Categorical
+from lila.model.likelihood.categorical import likeliest_class
 from lila.training.baselines import Baselines, constant_worth
 from lila.training.choices import FinalName, PassesName
 from lila.training.scores import all_targets, count_confusions, never_predicted, outputs_and_targets
@@ -70,9 +71,10 @@ def final_scores(state: State, settings: ResolvedSettings, data: Data, test: Dat
     looked_at = data if test is None else test
     f, y = outputs_and_targets(state.model, likelihood, looked_at, batch, ranks=ranks, chosen=chosen)
     targets = all_targets(data, batch, ranks)
+    constant = constant_worth(likelihood, f.shape[1], targets, None if test is None else y)
     return FinalScores(
         test=None if test is None else likelihood.metrics(f, y),
         confusion=None if test is None else count_confusions(likelihood, f, y),
-        baselines=Baselines(constant=constant_worth(likelihood, f.shape[1], targets, None if test is None else y)),
-        never_predicted=never_predicted(f, y) if isinstance(likelihood, Categorical) else (),
+        baselines=Baselines(constant=None if Examples(data).weighted else constant),
+        never_predicted=never_predicted(f, likeliest_class(y)) if isinstance(likelihood, Categorical) else (),
     )

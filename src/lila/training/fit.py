@@ -25,10 +25,17 @@ from lila.training.lock import locked
 from lila.training.loop import Callback, Watchers, train
 from lila.training.plain import has_plain_counterpart, with_plain_network
 from lila.training.progress import ProgressName
-from lila.training.result import write_result
+from lila.training.result import discard_result, write_result
 from lila.training.run import Run
 from lila.training.settings import ResolvedSettings, Settings
-from lila.training.setup import freeze_as_asked, make_hyper_optimiser, new_state, settled_microbatch
+from lila.training.setup import (
+    batches_per_epoch,
+    freeze_as_asked,
+    make_hyper_optimiser,
+    new_state,
+    settled_microbatch,
+)
+from lila.training.weights_optimiser import NOT_OWN, MakeOptimiser, MakeSchedule, OwnOptimisation, named_or_own
 
 
 def fit(
@@ -39,6 +46,8 @@ def fit(
     likelihood: Likelihood | None = None,
     test: Data | None = None,
     folder: str | Path | None = None,
+    optimiser: str | MakeOptimiser | None = None,
+    schedule: str | MakeSchedule | None = None,
     callbacks: Iterable[Callback] = (),
     progress: str = "auto",
     device: str | torch.device | None = None,
@@ -60,7 +69,12 @@ def fit(
         likelihood: of the targets; `Categorical()` if None.
         test: data that is reported on after the last epoch, and never used for anything else.
         folder: where to write checkpoints; nothing is written if None. No other process may train there meanwhile.
-        callbacks: functions that get the `EpochRecord` of each epoch, in the first process if there are several.
+        optimiser: of the weights, by name (see `Settings`) or as a function that gets the list of weights and makes a
+            torch.optim.Optimizer of them. A run that is resumed must be given the function again.
+        schedule: of the weights' learning rate, by name (see `Settings`) or as a function that gets the optimiser and
+            makes a torch.optim.lr_scheduler.LRScheduler of it.
+        callbacks: functions that get the `EpochRecord` of each epoch, in the first process if there are several. One
+            that returns `lila.STOP` ends the run after this epoch.
         progress: "live" for a table that is renewed each epoch, "lines" for a line each, "silent", or "auto" for a
             table in a terminal and lines elsewhere.
         device: where to train; the network is moved there. Where the network is if None.
@@ -72,7 +86,8 @@ def fit(
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
     _check_arguments(net, augmentation, likelihood)
-    chosen = Settings.from_dict(asdict(settings or Settings()) | changes).resolved(len(Examples(data)))
+    named, own = named_or_own(optimiser, schedule)
+    chosen = Settings.from_dict(asdict(settings or Settings()) | changes | named).resolved(len(Examples(data)))
     way, ranks = choose(ProgressName, progress, "progress"), Ranks.here()
     folder = None if folder is None else Path(folder)
     net.to(device)
@@ -85,7 +100,7 @@ def fit(
                     f"{folder} already holds a run. Continue it with lila.resume, or choose another folder."
                 )
         freeze_as_asked(net, chosen, data)
-        state = new_state(net, augmentation, likelihood or Categorical(), chosen, data)
+        state = new_state(net, augmentation, likelihood or Categorical(), chosen, data, own=own)
         start_alike(state, chosen, data, ranks)
         chosen = replace(chosen, microbatch=settled_microbatch(state, chosen, data, ranks))
         state.hyper = make_hyper_optimiser(state, chosen, data, ranks)
@@ -100,7 +115,7 @@ def fit(
             write_result(folder, run, description.run)
         if not baseline:
             return run
-        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=task)
+        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=task, own=own)
         return _compared(run, plain, folder, description)
 
 
@@ -112,11 +127,13 @@ def resume(
     *,
     likelihood: Likelihood | None = None,
     test: Data | None = None,
+    optimiser: MakeOptimiser | None = None,
+    schedule: MakeSchedule | None = None,
     callbacks: Iterable[Callback] = (),
     progress: str = "auto",
     device: str | torch.device | None = None,
 ) -> Run:
-    """Go on with a run that was interrupted, as if it had not been.
+    """Go on with a run that was interrupted or stopped, as if it had not been.
 
     If the run is finished and was to be compared with the same network without invariance (`fit(..., baseline=True)`),
     this goes on with that.
@@ -129,6 +146,8 @@ def resume(
         augmentation: of the same kind; its parameters are replaced.
         likelihood: of the same kind.
         test: as in `fit`.
+        optimiser: the function that makes the optimiser, if the run began with one.
+        schedule: the function that makes the schedule, if the run began with one.
         callbacks: as in `fit`.
         progress: as in `fit`.
         device: as in `fit`.
@@ -136,18 +155,22 @@ def resume(
     _check_arguments(net, augmentation, likelihood)
     folder, way, ranks = Path(folder), choose(ProgressName, progress, "progress"), Ranks.here()
     description = read_description(folder)
-    settings = description.settings
+    settings, own = description.settings, OwnOptimisation(optimiser, schedule)
     net.to(device)
     first_net, first_likelihood = deepcopy((net, likelihood)) if description.baseline else (net, likelihood)
     with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         freeze_as_asked(net, settings, data)
-        state = new_state(net, augmentation, likelihood or Categorical(), settings, data)
+        state = new_state(net, augmentation, likelihood or Categorical(), settings, data, own=own)
         settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
         state.hyper = make_hyper_optimiser(state, settings, data, ranks)
         if (folder / CHECKPOINT).exists():
             checkpoint = read_checkpoint(folder, description.run, epochs=settings.epochs)
+            if state.schedule is not None:
+                state.schedule.repeat([record.loss for record in checkpoint.history], batches_per_epoch(settings, data))
             state.load_tensors(checkpoint.tensors, folder / CHECKPOINT)
             state.epoch, state.history = checkpoint.epoch, checkpoint.history
+            if ranks.first and state.epoch < settings.epochs:
+                discard_result(folder)  # of a run that was stopped, and goes on
         start_alike(state, settings, data, ranks)
         if state.hyper is not None:
             state.hyper.running.leave_to_first()
@@ -158,7 +181,7 @@ def resume(
             write_result(folder, run, description.run)
         if not description.baseline:
             return run
-        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=description.task)
+        plain = PlainTraining(first_net, data, first_likelihood, test, progress=way, task=description.task, own=own)
         return _compared(run, plain, folder, description)
 
 
@@ -173,6 +196,7 @@ class PlainTraining:
         test: the test data, if there is any.
         progress: how progress is displayed.
         task: what network and data were made from, if that is known.
+        own: makes the optimiser of the weights and its schedule, where the settings do not name them.
     """
 
     net: nn.Module
@@ -182,10 +206,12 @@ class PlainTraining:
     _: KW_ONLY
     progress: ProgressName
     task: TaskDescription | None
+    own: OwnOptimisation = NOT_OWN
 
     def __call__(self, settings: ResolvedSettings, folder: Path | None) -> Run:
         """Train with these settings, or go on with what is in the folder."""
         options: dict[str, Any] = {"likelihood": self.likelihood, "test": self.test, "progress": self.progress.value}
+        options |= {"optimiser": self.own.optimiser, "schedule": self.own.schedule}
         if self.progress is not ProgressName.SILENT and Ranks.here().first:
             print("\nThe same network without invariance, to compare:")
         if folder is not None and (folder / CHECKPOINT).exists():

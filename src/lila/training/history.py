@@ -74,12 +74,14 @@ class EpochRecord:
 def scalars(record: EpochRecord) -> dict[str, float]:
     """Return all numbers of a record by name, as experiment trackers take them.
 
-    Grouped numbers have names with a slash: "evidence/value", "ranges/rotation", "seconds/hyper".
+    Grouped numbers have names with a slash: "evidence/value", "ranges/rotation", "seconds/hyper". Where a group has a
+    single number without a name, such as the precision of a prior with one for all weights, the group names it.
     """
     flat: dict[str, float] = {}
     for name, value in to_json(record).items():
-        group = {f"{name}/{part}": v for part, v in value.items()} if isinstance(value, Mapping) else {name: value}
-        flat |= {part: number for part, number in group.items() if isinstance(number, int | float)}
+        group = value if isinstance(value, Mapping) else {"": value}
+        named = {f"{name}/{part}" if part else name: number for part, number in group.items()}
+        flat |= {part: number for part, number in named.items() if isinstance(number, int | float)}
     return flat
 
 

@@ -1,41 +1,38 @@
 """Steps on the evidence while the weights are trained: one after every few batches, on a few examples of a batch.
 
-A run goes through three phases. At first only the weights are trained, and the curvature is accumulated. When the
-network begins to explain the data, the prior precisions follow the evidence. They need no data once the curvature is
-decomposed, so they reach their fixed point at once. When the network explains half of what can be explained, the ranges
-follow too. A network that has learned nothing loses nothing by averaging over any transformation, so ranges that move
-earlier run away.
+`lila.training.hyper_schedule` says when they come, and what they move.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from math import ceil, exp, inf
+from collections.abc import Mapping
+from math import exp, inf
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lila._util.choices import check_count
+from lila.augment.base import Augmentation
 from lila.augment.noise import Draw
 from lila.curvature import Structure
-from lila.data.examples import Batch
+from lila.data.examples import Batch, check_weights
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Evidence
 from lila.laplace.running import RunningEvidence
 from lila.laplace.terms import Estimate
-from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
-
-_MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less
-_FORGET = 0.5  # share of the examples so far that the running average is worth at most: early factors mislead
-_VIEWS = 1.0  # in the hyper-steps of an epoch, per example: half as many as in the steps of the weights
-_ENOUGH_STEPS = 600  # hyper-steps of a run that let ranges settle: in short runs they come more often
-_LEAST_INTERVAL = 5  # hyper-steps from one decomposition to the next
-_LEAST_DECOMPOSITIONS = 12  # of a run, about: short runs decompose more often than the rules below ask for
-_REFRESHED = 1 / 16  # share of the window that is new at a decomposition
-_DECOMPOSING = 0.15  # share of a run's time that decompositions take at most
-_PRIOR_BELOW, _PRIOR_LATEST = 0.75, 0.1  # share unexplained, and share of the run, from which the prior follows
-_RANGES_BELOW, _RANGES_LATEST = 0.5, 0.375  # the same for the ranges
-_HYPER_COST = 5.0  # forward passes that take as long as a hyper-step, per view; steps of the weights cost about as much
-_HOLD = 0.3  # share of the run after which the learning rate of the ranges decays
+from lila.model.likelihood import Likelihood
+from lila.training.hyper_schedule import (
+    LEAST_INTERVAL,
+    decayed,
+    decomposition_interval_of_long_run,
+    interval,
+    most_interval,
+    prior_may_move,
+    ranges_may_move,
+    window_size,
+)
+from lila.training.optimisers import load_optimiser_tensors, optimised, optimiser_tensors, trainable, without_prefix
+from lila.training.own_loop import Loader, loop_arguments
+from lila.training.prior_term import add_prior_gradients, prior_loss
 
 
 class HyperOptimiser:
@@ -61,7 +58,19 @@ class HyperOptimiser:
             gradient of the evidence in them vanishes.
         learn_ranges: whether the augmentation is learned.
         learn_prior: whether prior precisions and observation noise are learned.
+        weight_samples: the number of views of an example in `training_model`.
         seed: of the noise.
+
+    Attributes:
+        model: the invariant network, averaged over all samples: it makes the predictions.
+        training_model: the same network, averaged over `weight_samples` samples, for the loss of the weights.
+        likelihood: the likelihood of the targets.
+        prior: the prior over the weights.
+        running: the running evidence.
+        taken: the number of batches so far.
+        hyper_steps: the number of hyper-steps so far.
+        prior_moves: whether prior precisions and observation noise follow the evidence by now.
+        ranges_move: whether the ranges do.
     """
 
     def __init__(
@@ -80,9 +89,11 @@ class HyperOptimiser:
         hyper_lr: float = 0.02,
         learn_ranges: bool = True,
         learn_prior: bool = True,
+        weight_samples: int = 2,
         seed: int = 0,
     ) -> None:
         counts = {"examples": examples, "steps": steps, "batch_size": batch_size, "hyper_batch": hyper_batch}
+        counts |= {"weight_samples": weight_samples}
         for name, value in counts.items():
             check_count(name, value)
         check_count("every", every, optional=True)
@@ -94,11 +105,12 @@ class HyperOptimiser:
                 f"With a hyper-step after every {every} batches, of {steps} in all and {burn_in or 0} before ranges "
                 "move, nothing would be learned. Make hyper-steps more often (hyper_every), or train for longer."
             )
-        self.running = RunningEvidence(evidence, examples, Batch(torch.arange(len(few[0])), *few))
+        self.running = RunningEvidence(evidence, examples, Batch(torch.arange(len(few[0]), device=few[0].device), *few))
+        self.model, self.training_model = evidence.model, evidence.model.with_samples(weight_samples)
+        self.likelihood, self.prior = evidence.likelihood, evidence.prior
         self.steps, self.hyper_batch, self.burn_in, self.seed = steps, hyper_batch, burn_in, seed
         self.every = every or interval(steps, batch_size, hyper_batch, evidence.model.samples)
-        self.window = min(examples, _MOST_WINDOW)
-        self._most_interval = max(steps // self.every // _LEAST_DECOMPOSITIONS, 1)
+        self._most_interval = most_interval(steps, self.every)
         self.rates = {"eta": (eta_lr, eta_lr_end), "hyper": (hyper_lr, hyper_lr)}
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
         for name, modules, learned in (
@@ -117,11 +129,42 @@ class HyperOptimiser:
             )
         for parameter in self._frozen:
             parameter.requires_grad_(False)
-        self.taken = 0  # batches so far
-        self.hyper_steps = 0
+        self.taken = self.hyper_steps = 0
         self._seen = 0  # examples in hyper-steps
-        self._decompose_at = min(_LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
+        self._decompose_at = min(LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
         self.prior_moves = self.ranges_move = False
+
+    @classmethod
+    def for_loader(
+        cls,
+        net: nn.Module,
+        augmentation: Augmentation,
+        loader: Loader,
+        epochs: int,
+        *,
+        likelihood: Likelihood | None = None,
+        batches: int | None = None,
+        few: tuple[Tensor, Tensor] | None = None,
+        **settings: Any,
+    ) -> "HyperOptimiser":
+        """Make the optimiser of the hyperparameters for a loop that goes over a DataLoader.
+
+        Args:
+            net: any network that `fit` takes.
+            augmentation: the family of transformations whose ranges are learned; it is moved to the network's device.
+            loader: the DataLoader, or `lila.Fields` of one whose batches are not pairs (x, y). It must shuffle.
+            epochs: how often the loop goes over it.
+            likelihood: of the targets; `Categorical()` if None.
+            batches: how many batches the loop takes in an epoch; None for all that the loader gives.
+            few: inputs and targets of a few examples, as `step` will get them, if the loop changes what the loader
+                gives; None to read them from the loader.
+            **settings: fields of `Settings` that differ from their defaults: samples, weight_samples, noise, prior,
+                precision, structure, curvature, probes, gradient_probes, microbatch, hyper_batch, hyper_every, burn_in
+                (in epochs), eta_lr, eta_lr_end, hyper_lr, seed.
+        """
+        check_count("batches", batches, optional=True)
+        options: dict[str, Any] = {"likelihood": likelihood, "batches": batches, "few": few, "given": settings}
+        return cls(**loop_arguments(net, augmentation, loader, epochs, **options))
 
     @property
     def due(self) -> bool:
@@ -129,14 +172,24 @@ class HyperOptimiser:
         return self.taken % self.every == 0
 
     def step(
-        self, x: Tensor, y: Tensor, index: Tensor | None = None, *, whole: int | None = None, offset: int = 0
+        self,
+        x: Tensor,
+        y: Tensor,
+        index: Tensor | None = None,
+        *,
+        weight: Tensor | None = None,
+        whole: int | None = None,
+        offset: int = 0,
     ) -> bool:
         """Make a hyper-step on some examples of a batch, if one is due.
+
+        It computes in the precision of the weights, also inside of `torch.autocast`.
 
         Args:
             x: inputs of the batch.
             y: their targets.
             index: their indices in the data set, to which their noise belongs; 0, 1, ... if None.
+            weight: how much each of them counts, shape (b,); None if all count alike.
             whole: with several processes, of which each gives its share, the size of the whole batch.
             offset: with several processes, how many examples of the batch come before this process's share.
 
@@ -156,14 +209,20 @@ class HyperOptimiser:
         count = min(self.hyper_batch, size)  # spread over the batch, and other ones each time
         chosen = (torch.arange(count) * (size // count) + self.taken * count) % size
         mine = (chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset).to(x.device)
-        self._hyper_step(Batch(mine if index is None else index[mine], x[mine], y[mine]), len(chosen))
+        if weight is not None:
+            check_weights(weight, len(x))
+        batch = Batch(
+            mine if index is None else index[mine], x[mine], y[mine], None if weight is None else weight[mine]
+        )
+        with torch.autocast(x.device.type, enabled=False), torch.enable_grad():
+            self._hyper_step(batch, len(chosen))
         return True
 
     def _hyper_step(self, batch: Batch, count: int) -> None:
         running = self.running
         self._seen += count
         self.hyper_steps += 1
-        window = max(min(self.window, _FORGET * self._seen), count)
+        window = window_size(running.examples, self._seen, count)
         moving = [name for name in self.optimisers if self.ranges_move or (name == "hyper" and self.prior_moves)]
         with trainable([p for name in moving for p in optimised(self.optimisers[name])]):
             gradients = running.add(batch, Draw(self.seed, 2 * self.taken - 1), count, fade=exp(-count / window))
@@ -181,11 +240,8 @@ class HyperOptimiser:
         """Go from one phase to the next when it is due, and decompose."""
         progress, unexplained = self.taken / self.steps, self.running.unexplained
         misfit = 1.0 if unexplained is None else unexplained
-        if self.burn_in is None:
-            ready = misfit < _RANGES_BELOW or progress >= _RANGES_LATEST
-        else:
-            ready = self.taken >= self.burn_in
-        self.prior_moves |= ready or misfit < _PRIOR_BELOW or progress >= _PRIOR_LATEST
+        ready = ranges_may_move(misfit, progress) if self.burn_in is None else self.taken >= self.burn_in
+        self.prior_moves |= ready or prior_may_move(misfit, progress)
         first = ready and self.running.cotangent is None
         if self.prior_moves and (first or self.hyper_steps >= self._decompose_at):
             self.decompose()
@@ -204,11 +260,8 @@ class HyperOptimiser:
         Args:
             curvature: the curvature that is decomposed; only its shapes count.
         """
-        cost = curvature.decomposition_cost(self.running.examples)
-        views = self.hyper_batch * self.running.evidence.model.samples
-        by_time = cost / (2 * _HYPER_COST * views * _DECOMPOSING)
-        by_window = _REFRESHED * self.window / self.hyper_batch
-        wanted = max(ceil(by_time), ceil(by_window), _LEAST_INTERVAL)
+        cost, samples = curvature.decomposition_cost(self.running.examples), self.model.samples
+        wanted = decomposition_interval_of_long_run(cost, self.running.examples, self.hyper_batch, samples)
         return min(wanted, self._most_interval)
 
     def estimate(self, log_likelihood: tuple[float, float] | None = None) -> Estimate:
@@ -225,7 +278,22 @@ class HyperOptimiser:
         for parameter in self._frozen:
             parameter.requires_grad_(True)
 
+    def prior_loss(self) -> Tensor:
+        """Return 1/N (1/2 sum delta theta^2), the prior's part in the loss, to be added to the mean loss of a batch.
+
+        It takes the place of weight decay, which the optimiser of the weights should not have beside it.
+        """
+        return prior_loss(self.prior, self.model.net, self.running.examples)
+
+    def add_prior_gradients(self) -> None:
+        """Add the gradient of `prior_loss` to the gradients of the weights, where the loss cannot be added to."""
+        add_prior_gradients(self.prior, self.model.net, self.running.examples)
+
     def state_dict(self) -> dict[str, Tensor]:
+        """Return as named tensors, not copied, all that changes: the hyperparameters, and what their steps need."""
+        return self._hyperparameters() | self.tensors()
+
+    def tensors(self) -> dict[str, Tensor]:
         """Return as named tensors, not copied, all that changes beside the hyperparameters themselves."""
         counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
         named = {"counts": torch.tensor(counts)}
@@ -234,8 +302,26 @@ class HyperOptimiser:
             named |= optimiser_tensors(name, optimiser)
         return named
 
+    @torch.no_grad()
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `state_dict` returned."""
+        """Put back what `state_dict` returned.
+
+        Raises:
+            ArgumentError: it is the state for another network, augmentation, likelihood or prior.
+        """
+        current = self._hyperparameters()
+        differing = [name for name in current if name not in tensors or tensors[name].shape != current[name].shape]
+        if differing:
+            raise ArgumentError(
+                f"This is not the state of a HyperOptimiser of such a network: {differing[0]!r} is missing, or has "
+                "another shape."
+            )
+        self.load_tensors(tensors)
+        for name, tensor in current.items():
+            tensor.copy_(tensors[name])
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned."""
         try:
             self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
             self.running.load_tensors(without_prefix(tensors, "running."))
@@ -245,35 +331,17 @@ class HyperOptimiser:
         for name, optimiser in self.optimisers.items():
             load_optimiser_tensors(name, optimiser, tensors)
 
+    def _hyperparameters(self) -> dict[str, Tensor]:
+        owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
+        return {f"{owner}.{name}": t for owner, module in owners.items() for name, t in module.state_dict().items()}
+
     def _set_rate(self, name: str) -> None:
         start, end = self.rates[name]
-        progress = max(self.taken / self.steps - _HOLD, 0.0) / (1 - _HOLD)
         for group in self.optimisers[name].param_groups:
-            group["lr"] = cosine(start, end, progress)
+            group["lr"] = decayed(start, end, self.taken / self.steps)
 
 
 def _check_rates(**rates: float) -> None:
     for name, rate in rates.items():
         if not 0 < rate < inf and not (rate == 0 and name.endswith("_end")):
             raise ArgumentError(f"{name} must be positive and finite, but is {rate}.")
-
-
-def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
-    """Return the batches from one hyper-step to the next, such that each example gets about one view in hyper-steps.
-
-    If that would make too few hyper-steps in the whole run, they come more often, up to every second batch.
-    """
-    by_cost = round(hyper_batch * samples / (_VIEWS * batch_size))
-    return max(min(by_cost, max(round(steps / _ENOUGH_STEPS), 2)), 1)
-
-
-@contextmanager
-def trainable(parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Let gradients flow to some parameters within the block."""
-    for parameter in parameters:
-        parameter.requires_grad_(True)
-    try:
-        yield
-    finally:
-        for parameter in parameters:
-            parameter.requires_grad_(False)

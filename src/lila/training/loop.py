@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 
 from lila._util.memory import peak_bytes
@@ -35,7 +36,18 @@ from lila.training.setup import make_evidence
 from lila.training.state import State
 from lila.training.steps import hyper_step, train_epoch
 
-Callback = Callable[[EpochRecord], None]
+Callback = Callable[[EpochRecord], object]
+"""Gets the record of each epoch; if it returns `STOP`, the run ends after this epoch."""
+
+
+class Answer(Enum):
+    """What a callback may return."""
+
+    STOP = "stop"
+
+
+STOP = Answer.STOP
+"""Returned by a callback, it ends the run after this epoch: the checkpoint is whole, and `fit` returns the run."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Watchers:
     """Who is told of each epoch.
 
     Attributes:
-        callbacks: functions that get the record of each epoch.
+        callbacks: functions that get the record of each epoch, and may stop the run.
         progress: how progress is displayed.
         writer: what writes checkpoints; None for a run without a folder.
         task: what `lila train` made the run from, if it did.
@@ -60,7 +72,7 @@ class Watchers:
 def train(
     state: State, data: Data, settings: ResolvedSettings, *, test: Data | None, watchers: Watchers, ranks: Ranks
 ) -> Run:
-    """Train to the last epoch. The first of several processes writes and displays."""
+    """Train to the last epoch, or until a callback stops the run. The first process writes and displays."""
     if not ranks.first:
         watchers = Watchers(task=watchers.task)
     writer = watchers.writer
@@ -83,12 +95,15 @@ def train(
                 state.hyper.running.consolidate()
             state.history.append(record)
             keep()
-            last = state.epoch == settings.epochs
-            if writer is not None and (last or state.epoch % settings.checkpoint_every == 0):
+            due = state.epoch == settings.epochs or state.epoch % settings.checkpoint_every == 0
+            if writer is not None and due:
                 writer.write(Checkpoint(state.tensors(), state.epoch, state.history))
             display.epoch(record)
-            for callback in watchers.callbacks:
-                callback(record)
+            answers = [callback(record) for callback in watchers.callbacks]  # all of them, also after one that stops
+            if any(ranks.gather(any(answer is STOP for answer in answers))):
+                if writer is not None and not due:
+                    writer.write(Checkpoint(state.tensors(), state.epoch, state.history))
+                break
     state.track("eta", "hyper")  # as the user gave them
     final = final_evidence(state, settings, data, ranks)
     scores = final_scores(state, settings, data, test, ranks)

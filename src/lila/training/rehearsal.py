@@ -7,7 +7,7 @@ from math import ceil
 from time import perf_counter
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lila._util.memory import peak_bytes
 from lila._util.ranks import ALONE, Ranks
@@ -16,9 +16,9 @@ from lila.data.examples import Batch, Data, Examples
 from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.final import FINAL_EXAMPLES, FINAL_PROBES, estimates_by_a_pass
 from lila.training.forecast import Forecast, StepCounts, StepSeconds, hyper_epochs
-from lila.training.hyper import HyperOptimiser, trainable
+from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy, MethodName
-from lila.training.optimisers import optimised
+from lila.training.optimisers import optimised, trainable
 from lila.training.range_errors import cost_in_hyper_steps
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence, make_hyper_optimiser, new_state
@@ -121,10 +121,11 @@ def _optimiser_step(state: State, groups: list[str]) -> Callable[[], None]:
     copies = []
     for name in groups:
         optimiser = state.optimisers[name]
-        parameters = [p.detach().clone() for p in optimised(optimiser)]
+        parameters = [nn.Parameter(p.detach().clone()) for p in optimised(optimiser)]
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
-        copies.append(type(optimiser)(parameters, **optimiser.defaults))
+        new = state.new_optimiser if name == "weights" else None
+        copies.append(torch.optim.Adam(parameters) if new is None else new(parameters))
 
     def step() -> None:
         for copy in copies:

@@ -12,6 +12,7 @@ from lila.laplace.terms import Terms
 from lila.training.baselines import Baselines
 from lila.training.checkpoint import CHECKPOINT, RESULT, check_identity, read_checkpoint, read_json, write_json
 from lila.training.description import RunDescription, check_shape
+from lila.training.posterior_file import POSTERIOR
 from lila.training.schema import checked
 from lila.training.scores import check_confusion
 
@@ -74,6 +75,12 @@ def write_result(folder: Path, run: "Run", identity: str) -> None:
         versions=versions(),
     )
     write_json(folder / RESULT, {"run": identity, **asdict(result)})
+
+
+def discard_result(folder: Path) -> None:
+    """Delete what a run reported when it was stopped, and its posterior, before it goes on."""
+    for name in (RESULT, POSTERIOR):
+        (folder / name).unlink(missing_ok=True)
 
 
 def read_result(folder: Path, description: RunDescription) -> Result:

@@ -1,7 +1,7 @@
 """All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
 
 from dataclasses import dataclass, fields
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from typing import Any, Self
 
 from lila._util.choices import check_count, choose
@@ -10,7 +10,15 @@ from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, UnknownName, find_structure
 from lila.errors import ArgumentError
 from lila.model.prior import PriorMean, PriorStructure
-from lila.training.choices import AveragesName, FinalName, OptimiserName, PassesName, PrecisionSteps
+from lila.training.choices import (
+    AveragesName,
+    FinalName,
+    OptimiserName,
+    PassesName,
+    PrecisionSteps,
+    ScheduleEvery,
+    ScheduleName,
+)
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName, Procedure
 
 _ENOUGH_PROBES = 1_000  # over all examples: see docs/speed.md
@@ -58,9 +66,16 @@ class Settings:
         noise: how the transformations of one example are drawn: "stratified" or, as in the paper, "independent".
         averages: how averages over the transformations enter the evidence: "plain", as in the paper, or "unbiased",
             which corrects for their small number. The latter needs independent noise and Kronecker factors.
-        optimiser: of the weights: "adam" or "sgd".
-        lr: first learning rate of the weights; it decays by a cosine.
-        lr_end: last learning rate of the weights.
+        optimiser: of the weights, by the name of its class in `torch.optim`, such as "adam", "adamw" or "sgd".
+        optimiser_options: further arguments of that class. Its weight decay is 0 if it is not among them, as the prior
+            decays the weights.
+        schedule: of the weights' learning rate: "cosine" from `lr` to `lr_end` over the whole run, or the name of a
+            class of `torch.optim.lr_scheduler`, such as "onecyclelr".
+        schedule_options: further arguments of that class.
+        schedule_every: "batch" or "epoch", after which such a schedule takes a step; None is what PyTorch's
+            documentation says of the class: a batch for OneCycleLR and CyclicLR, an epoch for others.
+        lr: first learning rate of the weights.
+        lr_end: last learning rate of the weights, of the schedule "cosine".
         momentum: of SGD.
         hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam. With "running"
             passes it is that of the observation noise alone, as precisions are set to where the evidence is largest.
@@ -106,6 +121,10 @@ class Settings:
     noise: str = "stratified"
     averages: str = "plain"
     optimiser: str = "adam"
+    optimiser_options: dict[str, Any] | None = None
+    schedule: str = "cosine"
+    schedule_options: dict[str, Any] | None = None
+    schedule_every: str | None = None
     lr: float = 0.005
     lr_end: float = 0.0001
     momentum: float = 0.9
@@ -136,7 +155,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         choose(MethodName, self.method, "method")
-        choose(OptimiserName, self.optimiser, "optimiser")
+        self._check_optimisation()
         choose(PassesName, self.passes, "kind of passes")
         choose(NoiseName, self.noise, "kind of noise")
         choose(AveragesName, self.averages, "kind of averages")
@@ -198,6 +217,20 @@ class Settings:
             if value is not None and not 0 < value < inf:
                 raise ArgumentError(f"{name} must be positive and finite, but is {value}.")
 
+    def _check_optimisation(self) -> None:
+        """Check the optimiser of the weights and its schedule, whose names may be given in any case."""
+        for name, names in (("optimiser", OptimiserName), ("schedule", ScheduleName)):
+            value = getattr(self, name)
+            object.__setattr__(self, name, choose(names, str(value).lower(), name).value)
+            _check_options(f"{name}_options", getattr(self, f"{name}_options"))
+        if self.schedule == ScheduleName.COSINE and (self.schedule_options or self.schedule_every):
+            raise ArgumentError(
+                "schedule_options and schedule_every are for the schedules of PyTorch; the schedule 'cosine' goes from "
+                "lr to lr_end."
+            )
+        if self.schedule_every is not None:
+            choose(ScheduleEvery, self.schedule_every, "moment of a schedule's steps")
+
     def resolved(self, examples: int) -> "ResolvedSettings":
         """Fill in each setting that is None and follows from the passes and the number of examples.
 
@@ -240,6 +273,22 @@ class Settings:
             known = ", ".join(field.name for field in fields(cls))
             raise ArgumentError(f"There is no setting {unknown[0]!r}. Settings are: {known}.")
         return cls(**values)
+
+
+def _check_options(name: str, options: Any) -> None:
+    """Raise ArgumentError unless options are plain values by name, as a run's folder can hold them."""
+    if options is None:
+        return
+    if not isinstance(options, dict):
+        raise ArgumentError(f"{name} must be a dictionary, but is {options!r}.")
+    for key, value in options.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        plain = all(v is None or isinstance(v, int | str) or (isinstance(v, float) and isfinite(v)) for v in values)
+        if not isinstance(key, str) or not plain:
+            raise ArgumentError(
+                f"{name}[{key!r}] must be a number, a text, or a list of these, but is {value!r}. For anything else "
+                "give a function that makes the optimiser or the schedule."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

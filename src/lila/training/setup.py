@@ -22,14 +22,32 @@ from lila.training.budget import check_given_microbatch, choose_microbatch
 from lila.training.choices import AveragesName, PassesName
 from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy
+from lila.training.own_loop import hyper_step_arguments
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
+from lila.training.weights_optimiser import NOT_OWN, OwnOptimisation
 
 
 def new_state(
-    net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood, settings: ResolvedSettings, data: Data
+    net: nn.Module,
+    augmentation: Augmentation | None,
+    likelihood: Likelihood,
+    settings: ResolvedSettings,
+    data: Data,
+    *,
+    own: OwnOptimisation = NOT_OWN,
 ) -> State:
-    """Make the state before the first epoch."""
+    """Make the state before the first epoch.
+
+    Args:
+        net: the network.
+        augmentation: the family of transformations; None for a plain network.
+        likelihood: of the targets.
+        settings: how to train.
+        data: the training data.
+        own: makes the optimiser of the weights and its schedule, where the settings do not name them.
+    """
+    own.check(settings)
     procedure = settings.procedure
     plain = augmentation is None or not procedure.invariant
     like = next(net.parameters())
@@ -43,7 +61,13 @@ def new_state(
     model = model.in_fast_layout(next(Examples(data, like.device).batches(1)).x)
     precision = settings.weight_decay * len(Examples(data)) if procedure.decays_weights else settings.precision
     prior = GaussianPrior(net, settings.prior, precision, mean=settings.prior_mean)
-    return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings)
+    batches = batches_per_epoch(settings, data)
+    return State.fresh(model, likelihood.to(like.device, like.dtype), prior, settings, batches=batches, own=own)
+
+
+def batches_per_epoch(settings: ResolvedSettings, data: Data) -> int:
+    """Return the number of batches of an epoch."""
+    return ceil(len(Examples(data)) / settings.batch_size)
 
 
 def freeze_as_asked(net: nn.Module, settings: ResolvedSettings, data: Data) -> None:
@@ -100,20 +124,14 @@ def make_hyper_optimiser(state: State, settings: ResolvedSettings, data: Data, r
     if not by_evidence or settings.passes != PassesName.RUNNING:
         return None
     examples = Examples(data, next(state.model.parameters()).device)
-    few, batches = few_examples(examples), ceil(len(examples) / settings.batch_size)
+    few, batches = few_examples(examples), batches_per_epoch(settings, data)
     return HyperOptimiser(
         make_evidence(state, settings, data, ranks),
         len(examples),
         settings.epochs * batches,
         (few.x, few.y),
         batch_size=settings.batch_size,
-        hyper_batch=settings.hyper_batch,
-        every=settings.hyper_every,
-        burn_in=None if settings.burn_in is None else settings.burn_in * batches,
-        eta_lr=settings.eta_lr,
-        eta_lr_end=settings.eta_lr_end,
-        hyper_lr=settings.hyper_lr,
         learn_ranges=settings.procedure.eta is LearnedBy.EVIDENCE,
         learn_prior=settings.procedure.prior is LearnedBy.EVIDENCE,
-        seed=settings.seed,
+        **hyper_step_arguments(settings, batches),
     )

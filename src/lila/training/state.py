@@ -6,6 +6,7 @@ whole state: putting them back gives, bit for bit, what an uninterrupted run giv
 
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ from lila.training.history import EpochRecord
 from lila.training.hyper import HyperOptimiser
 from lila.training.optimisers import cosine, load_optimiser_tensors, optimised, optimiser_tensors, without_prefix
 from lila.training.settings import ResolvedSettings
+from lila.training.weights_optimiser import (
+    NOT_OWN,
+    MakeOptimiser,
+    OwnOptimisation,
+    Schedule,
+    check_optimiser,
+    make_optimiser,
+    make_schedule,
+)
 
 
 @dataclass
@@ -33,6 +43,8 @@ class State:
         prior: over the weights.
         optimisers: of "weights", "eta", and "hyper" (prior precisions and observation noise).
         weights_model: the same network with as many samples as a step of the weights takes.
+        new_optimiser: makes another optimiser of the weights, to try it on copies of them.
+        schedule: the schedule of the weights' learning rate; None if it is a function of the progress alone.
         hyper: what learns by the evidence while the weights are trained, in runs that do.
         epoch: the number of epochs done.
         history: one record per epoch.
@@ -44,38 +56,68 @@ class State:
     optimisers: dict[str, torch.optim.Optimizer]
     _: KW_ONLY
     weights_model: InvariantModel
+    new_optimiser: MakeOptimiser | None = None
+    schedule: Schedule | None = None
     hyper: HyperOptimiser | None = None
     epoch: int = 0
     history: list[EpochRecord] = field(default_factory=list)
 
     @classmethod
     def fresh(
-        cls, model: InvariantModel, likelihood: Likelihood, prior: GaussianPrior, settings: ResolvedSettings
+        cls,
+        model: InvariantModel,
+        likelihood: Likelihood,
+        prior: GaussianPrior,
+        settings: ResolvedSettings,
+        *,
+        batches: int,
+        own: OwnOptimisation = NOT_OWN,
     ) -> "State":
-        """Return the state before the first epoch."""
+        """Return the state before the first epoch.
+
+        Args:
+            model: the invariant network.
+            likelihood: of the targets.
+            prior: over the weights.
+            settings: how to train.
+            batches: the number of batches of an epoch.
+            own: makes the optimiser of the weights and its schedule, where the settings do not name them.
+        """
         weights = [p for p in model.net.parameters() if p.requires_grad]
-        optimisers: dict[str, torch.optim.Optimizer] = {
-            "weights": torch.optim.Adam(weights, lr=settings.lr)
-            if settings.optimiser == OptimiserName.ADAM
-            else torch.optim.SGD(weights, lr=settings.lr, momentum=settings.momentum)
-        }
+        new_optimiser = partial(make_optimiser, settings=settings, own=own)
+        optimisers = {"weights": new_optimiser(weights)}
+        check_optimiser(optimisers["weights"], weights)
         groups = {"eta": [*model.augmentation.parameters()], "hyper": [*prior.parameters(), *likelihood.parameters()]}
         for name, parameters in groups.items():
             trainable = [p for p in parameters if p.requires_grad]
             if trainable:
                 optimisers[name] = torch.optim.Adam(trainable, lr=settings.eta_lr)
-        return cls(model, likelihood, prior, optimisers, weights_model=model.with_samples(settings.weight_samples))
+        return cls(
+            model,
+            likelihood,
+            prior,
+            optimisers,
+            weights_model=model.with_samples(settings.weight_samples),
+            new_optimiser=new_optimiser,
+            schedule=make_schedule(optimisers["weights"], settings, own, batches),
+        )
 
     def set_learning_rates(self, settings: ResolvedSettings, progress: float) -> None:
-        """The learning rates at a share of the run: cosine decay for the weights and eta, constant for the rest."""
+        """Set the learning rates at a share of the run: of the weights unless a schedule does, of eta, and the rest."""
         rates = {
             "weights": cosine(settings.lr, settings.lr_end, progress),
             "eta": cosine(settings.eta_lr, settings.eta_lr_end, progress),
             "hyper": settings.hyper_lr,
         }
         for name, optimiser in self.optimisers.items():
+            if name == "weights" and self.schedule is not None:
+                continue
+            own = name == "weights" and settings.optimiser == OptimiserName.OWN
             for group in optimiser.param_groups:
-                group["lr"] = rates[name]
+                if own:  # each group in proportion to the rate that the function chose
+                    group["lr"] = group.setdefault("initial_lr", group["lr"]) * rates[name] / settings.lr
+                else:
+                    group["lr"] = rates[name]
 
     def track(self, *groups: str) -> None:
         """Let gradients flow to these groups of hyperparameters, and to no other; to the weights they always do."""
@@ -107,7 +149,7 @@ class State:
         for name, optimiser in self.optimisers.items():
             named |= optimiser_tensors(name, optimiser)
         if self.hyper is not None:
-            named |= {f"hyper.{name}": tensor for name, tensor in self.hyper.state_dict().items()}
+            named |= {f"hyper.{name}": tensor for name, tensor in self.hyper.tensors().items()}
         return named
 
     @torch.no_grad()
@@ -137,7 +179,7 @@ class State:
             for name, optimiser in self.optimisers.items():
                 load_optimiser_tensors(name, optimiser, tensors)
             if self.hyper is not None:
-                self.hyper.load_state_dict(without_prefix(tensors, "hyper."))
+                self.hyper.load_tensors(without_prefix(tensors, "hyper."))
         except ArgumentError as error:
             raise CheckpointError(f"{path}: {error}") from error
 

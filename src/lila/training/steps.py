@@ -18,6 +18,7 @@ from lila.laplace.terms import Estimate
 from lila.training.choices import PrecisionSteps
 from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
+from lila.training.prior_term import add_prior_gradients
 from lila.training.settings import ResolvedSettings
 from lila.training.state import State
 
@@ -77,6 +78,8 @@ def train_epoch(
         sums += _step_weights(
             state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
         )
+        if state.schedule is not None:
+            state.schedule.after_batch()
         if state.hyper is not None:
             started = perf_counter()
             if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
@@ -92,6 +95,8 @@ def train_epoch(
     total, correct = sums.tolist()
     _check_loss(total)
     count = len(examples)
+    if state.schedule is not None:
+        state.schedule.after_epoch(-total / count)
     return TrainedEpoch(-total / count, correct / count if state.likelihood.classifies else None, seconds)
 
 
@@ -131,7 +136,7 @@ def _step_weights(
             if state.likelihood.classifies:
                 sums[1] += state.likelihood.correct(outputs, part.y).sum()
     sum_gradients(stepped, ranks)
-    _add_prior_gradient(state, examples)
+    add_prior_gradients(state.prior, state.model.net, examples)
     if settings.procedure.rewards_eta and "eta" in groups:
         eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
         (-settings.eta_reward * eta.norm()).backward()
@@ -173,14 +178,3 @@ def hyper_step(state: State, evidence: Evidence, data: Data, settings: ResolvedS
         state.optimisers[name].step()
     state.model.augmentation.saturate_()
     return estimate
-
-
-@torch.no_grad()
-def _add_prior_gradient(state: State, examples: int) -> None:
-    """Add the gradient of -1/N log p(theta), which is delta (theta - mu) / N, to that of the weights."""
-    precisions, weights = state.prior.precisions(), dict(state.model.net.named_parameters())
-    with_gradient = {name: weight for name, weight in weights.items() if weight.grad is not None}
-    for name, deviation in state.prior.deviations(with_gradient).items():
-        gradient = weights[name].grad
-        assert gradient is not None
-        gradient.add_(precisions[name] * deviation / examples)

@@ -17,6 +17,7 @@ What a network predicts, and how good that is:
     predict              class probabilities, label probabilities or the mean, from f         (b, c)
     expected_prediction  the same for outputs that are uncertain                              (b, c)
     noise_variance       variance of real targets around the mean
+    example_weights      how much each example counts because of its target                   (b,)
     correct              whether the predicted class is the target                            (b,)
     metrics              numbers by name that tell how good predictions are
 
@@ -106,6 +107,10 @@ class Likelihood(nn.Module, ABC):
             draws: draws of the outputs, shape (s, b, c), or None.
         """
         return self.predict(mean / (1 + pi / 8 * variance).sqrt()) if draws is None else self.predict(draws).mean(0)
+
+    def example_weights(self, y: Tensor) -> Tensor | None:
+        """Return how much each example counts because of its target, shape (b,); None if all count alike."""
+        return None
 
     def noise_variance(self) -> Tensor | None:
         """Return the variance of real targets around their mean; None if targets are not real numbers."""

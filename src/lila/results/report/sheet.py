@@ -1,5 +1,6 @@
 """What a report shows of one run, whatever it was read from."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -152,7 +153,9 @@ def command(task: TaskDescription, settings: Settings, *, baseline: bool = True)
 
 
 def _text(value: Any) -> str:
-    """Return a value as an option takes it: (24, 32) as 24x32, a list with commas."""
+    """Return a value as an option takes it: (24, 32) as 24x32, a list with commas, a dictionary as JSON."""
+    if isinstance(value, dict):
+        return json.dumps(value)
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
