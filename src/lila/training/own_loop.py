@@ -29,8 +29,8 @@ Loader = DataLoader[Any] | Fields
 _BY_HAND = "Make a lila.HyperOptimiser from an Evidence and the numbers of examples and batches."
 _OF_HYPER_STEPS = (
     "samples", "weight_samples", "noise", "averages", "prior", "prior_mean", "precision", "structure", "curvature",
-    "probes", "gradient_probes", "microbatch", "hyper_batch", "hyper_every", "burn_in", "eta_lr", "eta_lr_end", "hyper_lr",
-    "unknown", "seed",
+    "probes", "gradient_probes", "microbatch", "hyper_batch", "hyper_every", "burn_in", "eta_lr", "eta_lr_end",
+    "hyper_lr", "unknown", "seed",
 )  # fmt: skip
 
 
