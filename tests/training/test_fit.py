@@ -318,3 +318,31 @@ def test_loss_and_accuracy_are_those_of_the_epoch() -> None:
     f = model(x, model.draw(Draw(0, 0), torch.arange(20), torch.float32))
     assert made.history[0].loss == pytest.approx(-lila.Categorical().log_prob(f, y).mean().item(), rel=1e-5)
     assert made.history[0].accuracy == pytest.approx((f.argmax(1) == y).float().mean().item())
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ((torch.zeros(4, 1, 2, 2), torch.zeros(4, dtype=torch.long)), r"Test inputs have shape \(1, 2, 2\), but"),
+        ((data()[0], data()[1] + 90), "90"),
+    ],
+)
+def test_test_data_are_checked_before_the_first_epoch(test: Any, message: str) -> None:
+    records: list[lila.EpochRecord] = []
+    with pytest.raises(lila.DataError, match=message):
+        lila.fit(network(), data(), lila.Affine2d(), test=test, callbacks=[records.append], progress="silent", **QUICK)
+    assert not records
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "gpu"}, "device 'gpu' cannot be used"),
+        ({"device": "meta"}, "device 'meta' cannot be used"),
+        ({"callbacks": [3]}, r"must be a list of functions, but is \[3\]"),
+        ({"callbacks": print}, "must be a list of functions, but is <built-in function print>"),
+    ],
+)
+def test_arguments_are_checked_before_the_first_epoch(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(lila.ArgumentError, match=message):
+        lila.fit(network(), data(), lila.Affine2d(), progress="silent", **QUICK, **arguments)

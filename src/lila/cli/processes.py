@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lila.errors import ArgumentError
-
 if TYPE_CHECKING:
     from lila._util.ranks import Ranks
 
@@ -55,14 +53,13 @@ def device(name: str | None) -> str:
     """Return the device that was named, or a GPU if there is one; under torchrun each process takes its own GPU."""
     import torch
 
+    from lila.model.checks import check_device
+
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and "LOCAL_RANK" in os.environ:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
-    try:
-        torch.ones(1, device=name).item()  # the device "meta", for one, makes tensors but no numbers
-    except (RuntimeError, AssertionError) as error:
-        raise ArgumentError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    check_device(name)
     return name
 
 

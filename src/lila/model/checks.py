@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from lila.augment.base import Augmentation
@@ -60,3 +61,13 @@ def described(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__} itself; make an instance of it, {value.__name__}()"
     return "None" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+def check_device(device: str | torch.device | None) -> None:
+    """Raise ArgumentError unless numbers can be computed on a device; None is no device in particular."""
+    if device is None:
+        return
+    try:
+        torch.ones(1, device=device).item()  # the device "meta", for one, makes tensors but no numbers
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ArgumentError(f"The device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from error

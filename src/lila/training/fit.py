@@ -16,7 +16,7 @@ from lila.augment.base import Augmentation
 from lila.curvature.finding import check_examples_apart
 from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
-from lila.model.checks import check_augmentation, check_likelihood, check_network
+from lila.model.checks import check_augmentation, check_device, check_likelihood, check_network
 from lila.model.likelihood import Categorical, Likelihood
 from lila.training.agreement import start_alike
 from lila.training.checkpoint import CHECKPOINT, CheckpointWriter, read_checkpoint
@@ -85,7 +85,7 @@ def fit(
         settings: how to train.
         **changes: fields of `Settings` that differ from `settings` (or from the defaults).
     """
-    _check_arguments(net, augmentation, likelihood)
+    callbacks = _checked_arguments(net, augmentation, likelihood, callbacks=callbacks, device=device)
     named, own = named_or_own(optimiser, schedule)
     chosen = Settings.from_dict(asdict(settings or Settings()) | changes | named).resolved(len(Examples(data)))
     way, ranks = choose(ProgressName, progress, "progress"), Ranks.here()
@@ -109,7 +109,7 @@ def fit(
         if folder is not None and ranks.first:
             description.write(folder)
             writer = CheckpointWriter(folder, description.run)
-        watchers = Watchers(tuple(callbacks), way, writer, task, baseline)
+        watchers = Watchers(callbacks, way, writer, task, baseline)
         run = train(state, data, chosen, test=test, watchers=watchers, ranks=ranks)
         if folder is not None and ranks.first:
             write_result(folder, run, description.run)
@@ -152,7 +152,7 @@ def resume(
         progress: as in `fit`.
         device: as in `fit`.
     """
-    _check_arguments(net, augmentation, likelihood)
+    callbacks = _checked_arguments(net, augmentation, likelihood, callbacks=callbacks, device=device)
     folder, way, ranks = Path(folder), choose(ProgressName, progress, "progress"), Ranks.here()
     description = read_description(folder)
     settings, own = description.settings, OwnOptimisation(optimiser, schedule)
@@ -175,7 +175,7 @@ def resume(
         if state.hyper is not None:
             state.hyper.running.leave_to_first()
         writer = CheckpointWriter(folder, description.run, state.history) if ranks.first else None
-        watchers = Watchers(tuple(callbacks), way, writer, description.task, description.baseline)
+        watchers = Watchers(callbacks, way, writer, description.task, description.baseline)
         run = train(state, data, settings, test=test, watchers=watchers, ranks=ranks)
         if ranks.first:
             write_result(folder, run, description.run)
@@ -228,13 +228,26 @@ def _compared(run: Run, plain: PlainTraining, folder: Path | None, description: 
     return compared
 
 
-def _check_arguments(net: nn.Module, augmentation: Augmentation | None, likelihood: Likelihood | None) -> None:
+def _checked_arguments(
+    net: nn.Module,
+    augmentation: Augmentation | None,
+    likelihood: Likelihood | None,
+    *,
+    callbacks: Iterable[Callback],
+    device: str | torch.device | None,
+) -> tuple[Callback, ...]:
+    """Raise ArgumentError if one of the arguments cannot be used; return the callbacks."""
     check_network(net)
     check_examples_apart(net)  # before the network is run, which would change the statistics of a batch norm
     if augmentation is not None:
         check_augmentation(augmentation)
     if likelihood is not None:
         check_likelihood(likelihood)
+    check_device(device)
+    given = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if not all(callable(callback) for callback in given):
+        raise ArgumentError(f"callbacks must be a list of functions, but is {callbacks!r}. Write callbacks=[function].")
+    return given
 
 
 @contextmanager

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
+import torch
+
 from lila._util.memory import peak_bytes
 from lila._util.ranks import Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Data, Examples
-from lila.errors import NumericalError
+from lila.errors import DataError, NumericalError
 from lila.laplace.checks import check_inputs
 from lila.laplace.evidence import Evidence
 from lila.laplace.terms import Terms
@@ -31,6 +33,7 @@ from lila.training.progress import SILENCE, Display, ProgressName, WholeRun, dis
 from lila.training.range_errors import range_errors
 from lila.training.rehearsal import foretold_bytes, rehearse, rehearse_with_comparison
 from lila.training.run import Run
+from lila.training.scores import predict
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State
@@ -69,6 +72,20 @@ class Watchers:
     baseline: bool = False
 
 
+def _check_test(state: State, shape: tuple[int, ...], test: Examples) -> None:
+    """Raise DataError if the test data do not fit the training data, before an epoch is spent.
+
+    If they are tensors, all of the targets are checked, and those of a first example otherwise.
+    """
+    first = next(test.batches(1))
+    if tuple(first.x.shape[1:]) != shape:
+        raise DataError(f"Test inputs have shape {tuple(first.x.shape[1:])}, but training inputs {shape}.")
+    check_inputs(state.model, first.x)
+    with torch.no_grad():
+        outputs = predict(state.model, first.x).shape[1]
+    state.likelihood.check_targets(outputs, first.y if test.tensors is None else test.tensors[1])
+
+
 def train(
     state: State, data: Data, settings: ResolvedSettings, *, test: Data | None, watchers: Watchers, ranks: Ranks
 ) -> Run:
@@ -80,9 +97,9 @@ def train(
     evidence = make_evidence(state, settings, data, ranks)
     if state.hyper is None:
         evidence.audit(data)
-    if test is not None:
-        check_inputs(state.model, next(Examples(test).batches(1)).x)
     shape = tuple(next(examples.batches(1)).x.shape[1:])
+    if test is not None:
+        _check_test(state, shape, Examples(test, examples.device))
     with (
         saved_on_interruption(state, writer) as keep,
         _watched(state, data, settings, test=test, watchers=watchers, ranks=ranks) as display,
