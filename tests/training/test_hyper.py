@@ -286,6 +286,10 @@ def test_inputs_and_targets_of_another_type_are_told() -> None:
         hyper.step(x.double(), y)
     with pytest.raises(lila.ArgumentError, match="20 inputs, 3 targets and no indices"):
         hyper.step(x, y[:3])
+    with pytest.raises(lila.ArgumentError, match="batch of 5 examples has no share of 20 examples after the first 0"):
+        hyper.step(x, y, whole=5)
+    with pytest.raises(lila.ArgumentError, match="Indices of examples are whole numbers"):
+        hyper.step(x, y, -torch.arange(20))
     with pytest.raises(lila.ArgumentError, match="Nothing was added"):
         optimiser(net, lila.InvariantModel(net, lila.Affine2d(), samples=4))[0].estimate()
 
@@ -297,6 +301,8 @@ def test_inputs_and_targets_of_another_type_are_told() -> None:
         ({"hyper_lr": float("nan")}, "hyper_lr must be positive"),
         ({"batch_size": 0}, "batch_size must be a whole number"),
         ({"every": 0}, "every must be a whole number"),
+        ({"burn_in": -5}, "burn_in must be a whole number of at least 0, but is -5"),
+        ({"seed": "x"}, "seed must be a whole number of at least 0, but is 'x'"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

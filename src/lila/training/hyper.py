@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lila._util.choices import check_count
+from lila._util.choices import check_count, check_instance
 from lila.augment.base import Augmentation
 from lila.augment.noise import Draw
 from lila.curvature import Structure
@@ -92,12 +92,18 @@ class HyperOptimiser:
         weight_samples: int = 2,
         seed: int = 0,
     ) -> None:
+        check_instance(evidence, Evidence, "The evidence")
         counts = {"examples": examples, "steps": steps, "batch_size": batch_size, "hyper_batch": hyper_batch}
         counts |= {"weight_samples": weight_samples}
         for name, value in counts.items():
             check_count(name, value)
         check_count("every", every, optional=True)
+        for name, number in (("burn_in", burn_in), ("seed", seed)):
+            if not isinstance(number, int | None) or (number or 0) < 0:
+                raise ArgumentError(f"{name} must be a whole number of at least 0, but is {number!r}.")
         _check_rates(eta_lr=eta_lr, eta_lr_end=eta_lr_end, hyper_lr=hyper_lr)
+        if not (isinstance(few, tuple) and len(few) == 2 and all(isinstance(part, Tensor) for part in few)):
+            raise ArgumentError(f"`few` must be a pair of tensors, inputs and targets, but is {type(few).__name__}.")
         if not len(few[0]) or len(few[0]) != len(few[1]):
             raise ArgumentError(f"`few` must be some inputs and as many targets, not {len(few[0])} and {len(few[1])}.")
         if every is not None and every >= max(steps - (burn_in or 0), 2):
@@ -196,16 +202,12 @@ class HyperOptimiser:
         Returns:
             Whether a hyper-step was made.
         """
+        size = whole or len(x)
+        _check_batch(x, y, index, size, offset)
         due = self.due
         self.taken += 1
         if not due:
             return False
-        size = whole or len(x)
-        if len(x) != len(y) or not size or (index is not None and len(index) != len(x)):
-            raise ArgumentError(
-                "A batch needs at least one example, and as many inputs as targets and indices, but there are "
-                f"{len(x)} inputs, {len(y)} targets and {'no' if index is None else len(index)} indices."
-            )
         count = min(self.hyper_batch, size)  # spread over the batch, and other ones each time
         chosen = (torch.arange(count) * (size // count) + self.taken * count) % size
         mine = (chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset).to(x.device)
@@ -339,6 +341,19 @@ class HyperOptimiser:
         start, end = self.rates[name]
         for group in self.optimisers[name].param_groups:
             group["lr"] = decayed(start, end, self.taken / self.steps)
+
+
+def _check_batch(x: Tensor, y: Tensor, index: Tensor | None, size: int, offset: int) -> None:
+    """Raise ArgumentError unless inputs, targets and indices make a batch, or a share of one of a given size."""
+    if len(x) != len(y) or not size or (index is not None and len(index) != len(x)):
+        raise ArgumentError(
+            "A batch needs at least one example, and as many inputs as targets and indices, but there are "
+            f"{len(x)} inputs, {len(y)} targets and {'no' if index is None else len(index)} indices."
+        )
+    if not 0 <= offset <= size - len(x):
+        raise ArgumentError(f"A batch of {size} examples has no share of {len(x)} examples after the first {offset}.")
+    if index is not None and (index.is_floating_point() or bool((index < 0).any())):
+        raise ArgumentError("Indices of examples are whole numbers of at least 0.")
 
 
 def _check_rates(**rates: float) -> None:
