@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lila._util.files import new_folder, replaced, temporary_folder, temporary_path
+import lila
+from lila._util.files import make_folder, new_folder, replaced, temporary_folder, temporary_path
 
 BLOCKED = """
 import sys, time
@@ -87,3 +88,12 @@ def test_a_new_folder_can_be_read_like_any_other(tmp_path: Path) -> None:
     with new_folder(tmp_path / "new"):
         pass
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(lila.ArgumentError, match="is a folder; name a file to write"), replaced(tmp_path):
+        pass
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(lila.ArgumentError, match="is needed as a folder, but it, or a part of the path, is a file"):
+            make_folder(path)

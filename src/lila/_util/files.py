@@ -17,13 +17,33 @@ from uuid import uuid4
 
 import psutil
 
+from lila.errors import ArgumentError
+
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those in which it lies, if they do not exist.
+
+    Raises:
+        ArgumentError: the path, or one in which it lies, is a file.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ArgumentError(f"{path} is needed as a folder, but it, or a part of the path, is a file.") from error
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside the target, which replaces the target when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Give a temporary path beside the target, which replaces the target when the block ends without an error.
+
+    Raises:
+        ArgumentError: the path is a folder, or lies in a file.
+    """
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a folder; name a file to write.")
+    make_folder(path.parent)
     remove_abandoned(path.parent)
     temporary = temporary_path(path)  # the file is made by `open`, with the permissions of a usual file
     try:

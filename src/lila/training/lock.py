@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lila._util.files import make_folder
 from lila.errors import CheckpointError
 from lila.training.schema import check_no_link
 
@@ -33,7 +34,7 @@ def locked(folder: Path) -> Iterator[None]:
         FolderInUseError: another process holds it.
     """
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / LOCK
     check_no_link(path)
     descriptor = _acquire(path)
