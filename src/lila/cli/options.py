@@ -79,11 +79,17 @@ def add_settings(
             type=_KINDS[_kind(field)][0],
             default=argparse.SUPPRESS,
             metavar=_KINDS[_kind(field)][1],
-            help=described[field.name].replace("%", "%%") + _default(field),
+            help=_for_consoles(described[field.name]).replace("%", "%%") + _default(field),
         )
         if field.name in choices:
             made.choices = [str(option) for option in choices[field.name]]
             made.metavar = None
+
+
+def _for_consoles(text: str) -> str:
+    """Say what a text says of None, which nobody can type, of an option that is not given."""
+    text = re.sub(r"\bNone (is|for|takes|chooses) ", lambda found: _WITHOUT[found[1]], text)
+    return text.replace("None if ", "not needed if ").replace("if None", "if not given")
 
 
 def given(arguments: argparse.Namespace, settings: type) -> dict[str, Any]:
@@ -124,6 +130,13 @@ def read_options(text: str) -> dict[str, Any]:
     return value
 
 
+_WITHOUT = {
+    "is": "without it: ",
+    "for": "without it: ",
+    "takes": "without it lila takes ",
+    "chooses": "without it lila chooses ",
+}
+"""What the help says in place of "None is" and the like."""
 _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "N"),
     float: (float, "X"),

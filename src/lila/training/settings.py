@@ -56,7 +56,7 @@ class Settings:
     """How to train. What is None follows from the passes and the number of examples; see `docs/settings.md`.
 
     Attributes:
-        method: "lila" or what it is compared with: see `lila.training.methods`.
+        method: "lila", or one of the methods that it is compared with.
         epochs: passes over the data; None for 3,000 batches, but between 10 and 100 epochs.
         batch_size: examples per step of the weights; None for a twentieth of them, but between 25 and 250.
         samples: S, transformations per example in the evidence and in predictions; None is 16 if they are stratified,
@@ -108,7 +108,7 @@ class Settings:
         seed: of noise and shuffling; for `lila train` also of the split, the subset and the transformation of the data,
             and of the network's first weights.
         microbatch: examples in memory at a time in a hyper-step; a step of the weights, whose graph is smaller, takes
-            `microbatch_ratio` times as many. It changes the result by rounding only. None chooses it from the memory.
+            more. It changes the result by rounding only; None chooses it from the memory.
         memory: how much memory a microbatch may take, as "4GiB"; None is half of what is free at the start.
         checkpoint_every: epochs from one checkpoint to the next.
     """
