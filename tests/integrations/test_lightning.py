@@ -88,10 +88,10 @@ def test_a_trainer_does_what_a_plain_loop_does(tmp_path: Path) -> None:
     optimiser = torch.optim.AdamW(plain.parameters(), lr=0.01, weight_decay=0.0)
     for step, (x, y) in enumerate([*LOADER] * 4):
         torch.manual_seed(step)
+        hyper.step(x, y)
         optimiser.zero_grad()
         (F.cross_entropy(hyper.training_model(x), y) + hyper.prior_loss()).backward()
         optimiser.step()
-        hyper.step(x, y)
     assert_equal(tensors(module, made), {**plain.state_dict(), **hyper.state_dict()})
 
 

@@ -54,12 +54,12 @@ def loop_like_fit(net: nn.Module, hyper: lila.HyperOptimiser, settings: dict[str
         for number, index in enumerate(batches):
             progress = (epoch + number / len(batches)) / settings["epochs"]
             weights.param_groups[0]["lr"] = cosine(0.01, 0.0001, progress)
+            hyper.step(x[index], y[index], index)
             weights.zero_grad()
             noise = hyper.training_model.draw(draw, index, x.dtype)
             loss = F.cross_entropy(hyper.training_model(x[index], noise), y[index]) + hyper.prior_loss()
             loss.backward()
             weights.step()
-            hyper.step(x[index], y[index], index)
 
 
 def test_with_the_optimiser_of_fit_it_is_fit_bit_for_bit() -> None:
@@ -98,6 +98,7 @@ class Loop:
         for epoch in epochs:
             torch.manual_seed(epoch)
             for x, y in self.loader:
+                hyper.step(x, y)
                 optimiser.zero_grad()
                 with torch.autocast("cpu", torch.bfloat16):
                     loss = F.cross_entropy(hyper.training_model(x), y, label_smoothing=0.1) + hyper.prior_loss()
@@ -105,7 +106,6 @@ class Loop:
                 nn.utils.clip_grad_norm_(net.parameters(), 1.0)
                 optimiser.step()
                 schedule.step()
-                hyper.step(x, y)
 
     def state(self) -> dict[str, Tensor]:
         found = self.hyper.state_dict() | self.parts["net"].state_dict()
@@ -172,6 +172,7 @@ def test_it_learns_the_ranges_that_fit_learns() -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.005, total_steps=epochs * len(loader))
     for _ in range(epochs):
         for inputs, labels in loader:
+            hyper.step(inputs, labels)
             optimiser.zero_grad()
             with torch.autocast("cpu", torch.bfloat16):
                 loss = F.cross_entropy(hyper.training_model(inputs), labels) + hyper.prior_loss()
@@ -179,7 +180,6 @@ def test_it_learns_the_ranges_that_fit_learns() -> None:
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimiser.step()
             schedule.step()
-            hyper.step(inputs, labels)
     assert run.ranges["rotation"] > 1.0
     assert augmentation.ranges["rotation"] == pytest.approx(run.ranges["rotation"], rel=0.15)
     assert all(abs(augmentation.ranges[name] - value) < 0.1 for name, value in run.ranges.items() if name != "rotation")

@@ -90,6 +90,8 @@ class LilaCallback(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if self.hyper is not None:
+            x, y, weight = self._read(batch)
+            self.hyper.step(x, y, weight=weight)  # before the weights are fitted to this batch
             self._put_in(pl_module, self.hyper.training_model)
 
     def on_before_optimizer_step(
@@ -103,9 +105,6 @@ class LilaCallback(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self._take_out()
-        if self.hyper is not None:
-            x, y, weight = self._read(batch)
-            self.hyper.step(x, y, weight=weight)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the ranges and, once it is known, the evidence, by the names that `lila.scalars` gives them."""

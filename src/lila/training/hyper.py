@@ -38,7 +38,8 @@ from lila.training.prior_term import add_prior_gradients, prior_loss
 class HyperOptimiser:
     """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
 
-    Call `step` with each batch after the weights have taken their step on it. Batches must be shuffled, as the examples
+    Call `step` with each batch before the weights take their step on it: examples to which the weights have just been
+    fitted are no fair sample, and ranges learned from them are too small. Batches must be shuffled, as the examples
     of a hyper-step stand for all. Outside of `step` the hyperparameters are constants (`requires_grad` is False), so
     that the loss of the weights has no graph to them; `release` ends that.
 

@@ -51,7 +51,7 @@ def train_epoch(
 ) -> TrainedEpoch:
     """Train the weights in one pass over the data, in a random order.
 
-    In runs that learn by the evidence while they train, a hyper-step may follow the step of a batch.
+    In runs that learn by the evidence while they train, a hyper-step may precede the step of the weights on a batch.
 
     Args:
         state: is changed.
@@ -75,11 +75,6 @@ def train_epoch(
         if state.hyper is not None:
             state.set_learning_rates(settings, (state.epoch + number / len(wholes)) / settings.epochs)
         batch = next(batches) if len(share) else _NO_EXAMPLES
-        sums += _step_weights(
-            state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
-        )
-        if state.schedule is not None:
-            state.schedule.after_batch()
         if state.hyper is not None:
             started = perf_counter()
             if state.hyper.due:  # a loss that is not finite must be named before the curvature that follows from it
@@ -87,8 +82,13 @@ def train_epoch(
                 ranks.sum_([so_far])
                 _check_loss(float(so_far))
             offset = sum(map(len, whole.tensor_split(ranks.count)[: ranks.rank]))
-            state.hyper.step(batch.x, batch.y, batch.index, whole=len(whole), offset=offset)
+            state.hyper.step(batch.x, batch.y, batch.index, weight=batch.weight, whole=len(whole), offset=offset)
             seconds += perf_counter() - started
+        sums += _step_weights(
+            state, groups, batch, whole=len(whole), examples=len(examples), settings=settings, draw=draw, ranks=ranks
+        )
+        if state.schedule is not None:
+            state.schedule.after_batch()
         if watch is not None:
             watch((number + 1) / len(wholes))
     ranks.sum_([sums])
