@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from lila.augment.base import Augmentation, Exporter, InputFormat, Shape
+from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
 from lila.errors import ArgumentError
 
@@ -73,10 +73,31 @@ class Compose(Augmentation):
     def implausible_ranges(self) -> tuple[str, ...]:
         return tuple(name for name, own in self._owners().items() if own.name in own.part.implausible_ranges())
 
+    def couplings(self) -> tuple[Coupling, ...]:
+        named = {(own.part, own.name): name for name, own in self._owners().items()}
+        found = [
+            Coupling(named[part, one.first], named[part, one.second], one.correlation)
+            for part in self._parts()
+            for one in part.couplings()
+        ]
+        return tuple(sorted(found, key=lambda one: -abs(one.correlation)))
+
     def noise_index(self, name: str) -> int | None:
         own = self._owner(name)
         index = own.part.noise_index(own.name)
         return None if index is None else own.offset + index
+
+    def directions(self, shape: Shape) -> Mapping[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        offset = 0
+        for part in self._parts():
+            for label, own in part.directions(shape).items():
+                noise = own.new_zeros(self.noise_dim)
+                noise[offset : offset + part.noise_dim] = own
+                found[_free(label, found)] = noise
+            offset += part.noise_dim
+            shape = part.view_shape(shape)
+        return found
 
     def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor | None:
         moved, offset = None, 0
@@ -112,10 +133,15 @@ class Compose(Augmentation):
         offset = 0
         for part in self._parts():
             for name in part.ranges:
-                numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
-                owners[next(free for free in numbered if free not in owners)] = _Owner(part, name, offset)
+                owners[_free(name, owners)] = _Owner(part, name, offset)
             offset += part.noise_dim
         return owners
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Return a name, with a number behind it if it is taken already."""
+    numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
+    return next(free for free in numbered if free not in taken)
 
 
 @dataclass(frozen=True)

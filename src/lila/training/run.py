@@ -115,6 +115,7 @@ class Run:
         widths = [max(map(len, column), default=0) for column in (readable.keys(), readable.values())]
         for name, text in readable.items():
             lines.append(f"  {name:<{widths[0]}}  {text:<{widths[1]}}  {bar(shares[name])}".rstrip())
+        lines += [f"  {coupling.text()}" for coupling in augmentation.couplings()]
         if spread is not None:
             lines.append(
                 f"  (in brackets: the standard deviation of the range over the last {spread.epochs} epochs; over seeds "
