@@ -21,7 +21,8 @@ from lila.augment.registry import (
     fitting_families,
 )
 
-NAMES = ["affine", "correlated-affine", "off-centre-affine", "rotation-of-points"]
+FLIPS = ["horizontal-flip", "vertical-flip", "quarter-turns"]
+NAMES = ["affine", "correlated-affine", "off-centre-affine", *FLIPS, "rotation-of-points"]
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,7 @@ def test_a_family_that_does_not_fit_is_refused_with_those_that_do() -> None:
     with pytest.raises(lila.DataError, match=r"inputs have shape \(2,\).* fit inputs .* rotation-of-points\.$"):
         check_fits(lila.Affine2d(), (2,))
     check_fits(lila.Affine2d(), (1, 8, 8))
-    assert fitting_families((1, 8, 8)) == ["affine", "correlated-affine", "off-centre-affine"]
+    assert fitting_families((1, 8, 8)) == [*NAMES[:3], *FLIPS]
     with pytest.raises(lila.DataError, match="none of the registered ones"):
         check_fits(lila.Affine2d(), (2, 2))
 

@@ -6,6 +6,7 @@ Each family is one file; the lines at the end make the families known by name.
 from lila.augment.affine import AFFINE_2D, Affine2d
 from lila.augment.base import Augmentation, Coupling, InputFormat
 from lila.augment.compose import Compose
+from lila.augment.discrete import DiscreteFamily, HorizontalFlip, QuarterTurns, VerticalFlip
 from lila.augment.images import LieImages
 from lila.augment.lie import Generator, LieFamily
 from lila.augment.parameterisation import Identity, Inverse, Parameterisation, Softplus, register_parameterisation
@@ -20,7 +21,9 @@ __all__ = [
     "Augmentation",
     "Compose",
     "Coupling",
+    "DiscreteFamily",
     "Generator",
+    "HorizontalFlip",
     "Identity",
     "InputFormat",
     "Inverse",
@@ -29,10 +32,12 @@ __all__ = [
     "LiePoints",
     "Padding",
     "Parameterisation",
+    "QuarterTurns",
     "Range",
     "RangeFamily",
     "Rotation2d",
     "Softplus",
+    "VerticalFlip",
     "augmentation_names",
     "make_augmentation",
     "register_augmentation",
@@ -43,4 +48,7 @@ __all__ = [
 register_augmentation("affine", Affine2d)
 register_augmentation("correlated-affine", Affine2d, correlated=True)
 register_augmentation("off-centre-affine", Affine2d, offset=True)
+register_augmentation("horizontal-flip", HorizontalFlip)
+register_augmentation("vertical-flip", VerticalFlip)
+register_augmentation("quarter-turns", QuarterTurns)
 register_augmentation("rotation-of-points", Rotation2d)

@@ -17,6 +17,10 @@ Shape = tuple[int, ...]
 """The shape of one input, without the batch dimension."""
 
 
+FIRST_OUTCOME = 2.0
+"""A noise value of FIRST_OUTCOME + k asks for the k-th outcome of a transformation that has few of them."""
+
+
 @dataclass(frozen=True)
 class InputFormat:
     """The inputs that an exported transformation is applied to.
@@ -86,6 +90,24 @@ class Augmentation(nn.Module, ABC):
         Returns:
             The transformed inputs, shape (b, s, *shape).
         """
+
+    @property
+    def outcomes(self) -> Mapping[int, int]:
+        """The number of outcomes by noise dimension, for those that choose one of a few; none by default.
+
+        Averages over views enumerate these outcomes: see `lila.augment.enumeration`.
+        """
+        return {}
+
+    def outcome_probability(self, noise: Tensor) -> Tensor | None:
+        """Return the probability of the combination of outcomes that each view asks for, shape (b, s).
+
+        None if no outcome is asked for: the noise has no such dimension, or draws the outcomes.
+
+        Args:
+            noise: shape (b, s, k).
+        """
+        return None
 
     def check_shape(self, shape: Shape) -> None:
         """Raise DataError if the family cannot transform inputs of this shape; every shape is fine by default."""

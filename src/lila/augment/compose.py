@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
@@ -47,6 +49,23 @@ class Compose(Augmentation):
             check_views(part, inputs, one_each, flat)
             views = flat.reshape(batch, samples, *flat.shape[2:])
         return views
+
+    @property
+    def outcomes(self) -> Mapping[int, int]:
+        found: dict[int, int] = {}
+        offset = 0
+        for part in self._parts():
+            found |= {offset + dimension: count for dimension, count in part.outcomes.items()}
+            offset += part.noise_dim
+        return found
+
+    def outcome_probability(self, noise: Tensor) -> Tensor | None:
+        if not self.outcomes:
+            return None
+        own = noise.split([part.noise_dim for part in self._parts()], dim=-1)
+        found = [part.outcome_probability(one) for part, one in zip(self._parts(), own, strict=True)]
+        known = [probability for probability in found if probability is not None]
+        return reduce(torch.mul, known) if known else None
 
     def check_shape(self, shape: Shape) -> None:
         for part in self._parts():

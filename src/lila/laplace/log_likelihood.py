@@ -13,7 +13,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Batch
 from lila.errors import NumericalError
 from lila.laplace.checks import check_inputs
-from lila.model.invariant import InvariantModel
+from lila.model.invariant import InvariantModel, weighted_mean
 from lila.model.likelihood import Likelihood
 
 
@@ -88,14 +88,15 @@ def log_likelihoods(
     """
     check_inputs(model, batch.x)
     with torch.set_grad_enabled(differentiate_views and torch.is_grad_enabled()):
-        views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
+        noise = model.draw(draw, batch.index, batch.x.dtype)
+        views, view_weights = model.views(batch.x, noise), model.view_weights(noise)
     each = model.average(views, len(views))  # (v, c)
-    f = each.unflatten(0, (len(batch.index), -1)).mean(1)  # (b, c)
+    f = weighted_mean(each.unflatten(0, (len(batch.index), -1)), view_weights)  # (b, c)
     if average is Average.FUNCTION:
         return f, of_outputs(likelihood, f, each, batch.y, unbiased=unbiased)
     targets = batch.y.repeat_interleave(len(each) // len(f), 0)
     of_views = of_outputs(likelihood, each, each, targets, unbiased=False)  # (v,)
-    return f, of_views.unflatten(0, (len(f), -1)).mean(1)
+    return f, weighted_mean(of_views.unflatten(0, (len(f), -1)), view_weights)
 
 
 def of_outputs(likelihood: Likelihood, f: Tensor, each: Tensor, y: Tensor, *, unbiased: bool) -> Tensor:
