@@ -64,7 +64,7 @@ class RangeFamily(Augmentation):
     """The base of families with a learned range for each of k coefficients: c = mu + R eps.
 
     A family derives from it, computes its views from `coefficients(noise)`, and passes the arguments of its
-    distribution on.
+    distribution on. If it takes further noise, it adds to `noise_dim`, and gives the first m values to `coefficients`.
 
     Args:
         ranges: the name, limit and unit of each range.
@@ -103,19 +103,21 @@ class RangeFamily(Augmentation):
         self.parameterisation = find_parameterisation(parameterisation)
         self.parameterisation_name = parameterisation_name(self.parameterisation)
         self.correlated, self.offset = correlated, offset
-        self.noise_dim = self._noise_dim(rank)
+        self._columns = self._checked_columns(rank)
+        self.noise_dim = self._columns
         self._units = {range_.name: range_.unit for range_ in ranges}
         self._limits = tuple(range_.limit for range_ in ranges)
         self._plausible = {range_.name: range_.plausible for range_ in ranges}
         start = torch.tensor(self._initial_eta(init))
         if correlated:
             # One entry per row, so that each range is the one asked for; independent if there are as many columns.
-            columns = torch.arange(len(ranges)) % self.noise_dim
-            start = start[:, None] * nn.functional.one_hot(columns, self.noise_dim)
+            columns = torch.arange(len(ranges)) % self._columns
+            start = start[:, None] * nn.functional.one_hot(columns, self._columns)
         self.eta = nn.Parameter(start)
         self.centre = nn.Parameter(torch.zeros(len(ranges))) if offset else None
 
-    def _noise_dim(self, rank: int | None) -> int:
+    def _checked_columns(self, rank: int | None) -> int:
+        """Return m, the number of columns of R."""
         if not self.correlated:
             if rank is not None:
                 raise ArgumentError("rank is the number of columns of correlated ranges: give correlated=True with it.")
@@ -143,7 +145,7 @@ class RangeFamily(Augmentation):
         """Return the arguments that choose the distribution, for `arguments`; None if it cannot be made by name."""
         if self.parameterisation_name is None:
             return None
-        rank = self.noise_dim if self.correlated and self.noise_dim < len(self.names) else None
+        rank = self._columns if self._columns < len(self.names) else None
         chosen = {"correlated": self.correlated or None, "rank": rank, "offset": self.offset or None}
         return {"parameterisation": self.parameterisation_name} | {k: v for k, v in chosen.items() if v is not None}
 
@@ -237,7 +239,7 @@ class RangeFamily(Augmentation):
         for move, noise in zip((U * s).mT, V, strict=True):
             label = self._label(move.tolist(), shape)
             if label:
-                labelled[label] = noise.clone()
+                labelled[label] = nn.functional.pad(noise, (0, self.noise_dim - len(noise)))
         return labelled
 
     def _label(self, move: Sequence[float], shape: Shape) -> str:

@@ -17,6 +17,8 @@ Scripts of their own, which take `--help` and print JSON:
 
 - `compiled`: whether `torch.compile` makes an epoch of the weights faster.
   Command: `python -m lila.benchmarks.compiled`
+- `correlated_ranges`: whether correlated ranges tell coupled scales from independent ones, and their gain in evidence.
+  Command: `python -m lila.benchmarks.correlated_ranges`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
   Command: `python -m lila.benchmarks.cross_validation`
 - `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.

@@ -50,7 +50,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "correlated_ranges",
-        "whether correlated ranges tell scales that move together from scales that do not, and their gain in evidence",
+        "whether correlated ranges tell coupled scales from independent ones, and their gain in evidence",
         f"{_SCRIPT}correlated_ranges",
     ),
     Benchmark(

@@ -7,11 +7,14 @@ correlation of the two scales, the evidence per example with its standard error,
     LILA_DATA=... python -m lila.benchmarks.correlated_ranges --data mnist --subset 5000
 """
 
+import sys
 import time
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
+from torch import nn
 
 import lila
 from lila.benchmarks.script import new_parser, print_result, start
@@ -27,6 +30,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--versions", default=",".join(_VERSIONS), metavar="NAMES", help=f"[{','.join(_VERSIONS)}]")
     parser.add_argument("--families", default=",".join(_FAMILIES), metavar="NAMES", help=f"[{','.join(_FAMILIES)}]")
     parser.add_argument("--subset", type=int, default=5_000, metavar="N", help="training images [5000]")
+    parser.add_argument("--hidden", type=int, default=1_000, metavar="N", help="hidden units of the network [1000]")
     parser.add_argument("--epochs", type=int, metavar="N", help="[as lila.fit chooses]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
     arguments = start(parser, given)
@@ -46,7 +50,12 @@ def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
     augmentation = lila.Affine2d(correlated=_FAMILIES[family])
     started = time.process_time()
     run = lila.fit(
-        lila.make_model("mlp", task.shape, len(task.classes)),
+        nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(prod(task.shape), arguments.hidden),
+            nn.Tanh(),
+            nn.Linear(arguments.hidden, len(task.classes)),
+        ),
         task.train,
         augmentation,
         test=task.test,
@@ -56,7 +65,7 @@ def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
     )
     seconds = time.process_time() - started
     x, y = augmentation.names.index("x-scale"), augmentation.names.index("y-scale")
-    return {
+    result = {
         "version": version,
         "family": family,
         "ranges": dict(run.ranges),
@@ -67,6 +76,8 @@ def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
         "test": run.test,
         "cpu seconds": seconds,
     }
+    print(f"{version}, {family}: {result}", file=sys.stderr, flush=True)
+    return result
 
 
 if __name__ == "__main__":
