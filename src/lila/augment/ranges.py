@@ -28,7 +28,7 @@ from lila.augment.parameterisation import Identity, Parameterisation, find_param
 from lila.errors import ArgumentError
 
 _LIMIT_TOLERANCE = 1e-6  # a range brought back to its limit may exceed it by rounding and must keep its gradient
-_NOTICEABLE = 0.02  # the share of a very large range from which on a range may have couplings
+_NOTICEABLE = 0.03  # the share of a very large range from which on a range may have couplings
 _STRONG = 0.3  # the smallest correlation that is told
 _FEW = 3  # couplings that are told
 

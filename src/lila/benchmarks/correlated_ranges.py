@@ -32,6 +32,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--subset", type=int, default=5_000, metavar="N", help="training images [5000]")
     parser.add_argument("--hidden", type=int, default=1_000, metavar="N", help="hidden units of the network [1000]")
     parser.add_argument("--epochs", type=int, metavar="N", help="[as lila.fit chooses]")
+    parser.add_argument("--init", type=float, metavar="X", help="range from which all start [the family's own]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
     arguments = start(parser, given)
     runs = [
@@ -47,7 +48,7 @@ def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
     torch.manual_seed(arguments.seed)
     recipe = lila.Recipe(arguments.data, transform=version, subset=arguments.subset, seed=arguments.seed)
     task = lila.load_data(recipe, in_memory=True)
-    augmentation = lila.Affine2d(correlated=_FAMILIES[family])
+    augmentation = lila.Affine2d(init=arguments.init, correlated=_FAMILIES[family])
     started = time.process_time()
     run = lila.fit(
         nn.Sequential(
