@@ -74,7 +74,7 @@ def test_parameters_stay_between_never_and_as_probable_as_the_identity() -> None
     turns.saturate_()
     assert turns.eta.tolist() == [0.0, 1.0, 0.5]
     assert turns.shares == {"quarter turn": 0.0, "half turn": 1.0, "three-quarter turn": 0.5}
-    assert turns.readable_ranges((1, 8, 8))["half turn"] == "with probability 0.40"
+    assert turns.readable_ranges((1, 8, 8))["half turn"] == "40.0%"
     turns.probabilities()[1].backward()
     assert turns.eta.grad is not None
     assert turns.eta.grad[0] > 0  # at the border, a gradient leads away from it

@@ -28,12 +28,18 @@ def uniform(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("arguments", [{"correlated": True}, {"correlated": True, "rank": 2}, {"offset": True}])
-def test_learning_starts_at_the_identity(arguments: dict[str, Any]) -> None:
-    made = lila.Affine2d(**arguments).double()
+def test_a_range_of_zero_is_the_identity(arguments: dict[str, Any]) -> None:
+    made = lila.Affine2d(init=0.0, **arguments).double()
     x = torch.rand(2, 1, 6, 5, dtype=torch.float64)
     torch.testing.assert_close(made(x, uniform(2, 3, made.noise_dim)), x[:, None].expand(2, 3, 1, 6, 5))
     assert set(made.ranges.values()) == {0.0}
     assert made.couplings() == ()
+
+
+def test_correlated_ranges_start_from_independent_ones() -> None:
+    made = lila.Affine2d(correlated=True)
+    torch.testing.assert_close(made.eta.detach(), 0.1 * torch.eye(6))
+    assert set(lila.Affine2d(offset=True).ranges.values()) == {0.0}
 
 
 def test_a_start_has_the_ranges_asked_for_and_a_full_matrix_is_then_independent() -> None:

@@ -101,7 +101,7 @@ class DiscreteFamily(Augmentation):
         return dict(zip(self.names, self.probabilities().detach()[1:].tolist(), strict=True))
 
     def readable(self, name: str, value: float, shape: Shape) -> str:
-        return f"with probability {value:.2f}"
+        return f"{value:.1%}"
 
     @property
     def shares(self) -> Mapping[str, float]:

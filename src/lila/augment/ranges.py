@@ -28,6 +28,7 @@ from lila.augment.parameterisation import Identity, Parameterisation, find_param
 from lila.errors import ArgumentError
 
 _LIMIT_TOLERANCE = 1e-6  # a range brought back to its limit may exceed it by rounding and must keep its gradient
+_CORRELATED_START = 0.1  # the range of each coefficient; see "Start" in docs/distributions.md
 _NOTICEABLE = 0.03  # the share of a very large range from which on a range may have couplings
 _STRONG = 0.3  # the smallest correlation that is told
 _FEW = 3  # couplings that are told
@@ -69,7 +70,8 @@ class RangeFamily(Augmentation):
     Args:
         ranges: the name, limit and unit of each range.
         init: the range from which each coefficient starts: one number for all, one per coefficient, or None for the
-            parameterisation's own start, which is 0 for the identity, as in the paper.
+            parameterisation's own start, which is 0 for the identity, as in the paper. Correlated ranges start from
+            independent ones, of 0.1 if init is None.
         parameterisation: how a range is written as eta: "identity", "softplus", "inverse", the name of a registered
             parameterisation, or an object of your own. Correlated ranges take the identity alone.
         correlated: whether R is a matrix rather than a diagonal.
@@ -133,7 +135,7 @@ class RangeFamily(Augmentation):
 
     def _initial_eta(self, init: float | Sequence[float] | None) -> list[float]:
         if init is None:
-            init = self.parameterisation.start
+            init = _CORRELATED_START if self.correlated else self.parameterisation.start
         values = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
         if len(values) != len(self.names):
             raise ArgumentError(f"init has {len(values)} values for {len(self.names)} generators {self.names}.")
