@@ -1,11 +1,19 @@
 """`lila train --augment` with several families, and every other command on the run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import torch
 
 from commands import QUICK, Lila
+from lila.cli.show import record
+from lila.results.plots import figure
+from lila.results.report import sheet_of_folder, write_report
+from lila.training.tasks import open_run
+from lila.training.verdict import NO_DOUBT
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +67,20 @@ def test_an_option_that_no_family_takes_is_refused(lila: Lila, photos: Path, tmp
     )
     assert done.returncode == 2
     assert "takes the argument 'padding'" in done.stderr
+
+
+def test_couplings_are_told_and_principal_directions_drawn(composed: Path, tmp_path: Path) -> None:
+    run, _ = open_run(composed)
+    moving = run.model.augmentation.get_parameter("parts.0.eta")
+    with torch.no_grad():
+        moving.copy_(torch.tensor([[0.5, 0.0], [0.5, 0.1]]))
+    assert "x-scale and y-scale move together, correlation 0.98" in run.summary()
+    assert record(run)["couplings"][0]["first"] == "x-scale"
+    with mock.patch.object(figure, "plot_flow", wraps=figure.plot_flow) as drawn:
+        figure.draw_run(run, tmp_path / "run.png")
+    assert [tuple(call.kwargs["noise"].shape) for call in drawn.call_args_list] == [(3,), (3,)]
+    sheet = replace(sheet_of_folder(composed), augmentation=run.model.augmentation, verdict=NO_DOUBT)
+    assert "Coupled: x-scale and y-scale move together, correlation 0.98." in sheet.sentence()
+    write_report([sheet], tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text()
+    assert "Principal directions of the learned distribution: x-scale ×0.6" in text
