@@ -115,7 +115,11 @@ def test_a_principal_direction_moves_the_coefficients_that_its_label_names() -> 
     made = coupled([[log(2), 0.0], [-log(2), 0.0]])
     ((label, noise),) = made.directions((1, 8, 8)).items()
     assert label == "x-scale ×0.50 to ×2.00, y-scale ×0.50 to ×2.00 reversed"
-    torch.testing.assert_close(made.coefficients(noise[None, None]).detach().abs(), torch.full((1, 1, 2), log(2)))
+    moved = made.coefficients(noise[None, None]).detach()
+    torch.testing.assert_close(moved.abs(), torch.full((1, 1, 2), log(2)))
+    growing = coupled([[log(2), 0.0], [0.9 * log(2), 0.0]])
+    ((_, noise),) = growing.directions((1, 8, 8)).items()
+    assert growing.coefficients(noise[None, None]).min() > 0
     assert made.noise_index("x-scale") is None
     turned = lila.Compose(lila.Affine2d(["rotation"], init=0.5), made)
     assert [noise.count_nonzero().item() for noise in turned.directions((1, 8, 8)).values()] == [1, 1]

@@ -241,7 +241,8 @@ class RangeFamily(Augmentation):
         for move, noise in zip((U * s).mT, V, strict=True):
             label = self._label(move.tolist(), shape)
             if label:
-                labelled[label] = nn.functional.pad(noise, (0, self.noise_dim - len(noise)))
+                sign = move[move.abs().argmax()].sign()  # the largest coefficient becomes larger
+                labelled[label] = nn.functional.pad(sign * noise, (0, self.noise_dim - len(noise)))
         return labelled
 
     def _label(self, move: Sequence[float], shape: Shape) -> str:
