@@ -69,8 +69,8 @@ class AugmentationDescription:
             raise ArgumentError(
                 f"At most {_MOST_FAMILIES} families of augmentations can be applied one after the other."
             )
-        unknown = [name for name in self.family.split(",") if ":" not in name and name not in augmentation_names()]
-        if unknown:
+        unknown = [name for name in self.family.split(",") if name not in augmentation_names()]
+        if unknown and ":" not in self.family:  # with the user's own among them, they are looked for when they are made
             raise ArgumentError(
                 f"There is no family {unknown[0][:40]!r} of augmentations here; the registered ones are "
                 f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
