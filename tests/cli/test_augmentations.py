@@ -10,7 +10,7 @@ import torch
 
 from commands import QUICK, Lila
 from lila.cli.show import record
-from lila.results.plots import figure
+from lila.results.plots import figure, plot_flow
 from lila.results.report import sheet_of_folder, write_report
 from lila.training.tasks import open_run
 from lila.training.verdict import NO_DOUBT
@@ -76,7 +76,7 @@ def test_couplings_are_told_and_principal_directions_drawn(composed: Path, tmp_p
         moving.copy_(torch.tensor([[0.5, 0.0], [0.5, 0.1]]))
     assert "x-scale and y-scale move together, correlation 0.98" in run.summary()
     assert record(run)["couplings"][0]["first"] == "x-scale"
-    with mock.patch.object(figure, "plot_flow", wraps=figure.plot_flow) as drawn:
+    with mock.patch.object(figure, "plot_flow", wraps=plot_flow) as drawn:
         figure.draw_run(run, tmp_path / "run.png")
     assert [tuple(call.kwargs["noise"].shape) for call in drawn.call_args_list] == [(3,), (3,)]
     sheet = replace(sheet_of_folder(composed), augmentation=run.model.augmentation, verdict=NO_DOUBT)
