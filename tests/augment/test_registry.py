@@ -12,7 +12,17 @@ from torch import Tensor, nn
 import lila
 from cases import Gamma
 from lila.augment.parameterisation import PARAMETERISATIONS
-from lila.augment.registry import FAMILIES, augmentation_titles, build_augmentation, describe_augmentation
+from lila.augment.registry import (
+    FAMILIES,
+    augmentation_titles,
+    build_augmentation,
+    check_fits,
+    describe_augmentation,
+    fitting_families,
+)
+
+FLIPS = ["horizontal-flip", "vertical-flip", "quarter-turns"]
+NAMES = ["affine", "correlated-affine", "off-centre-affine", *FLIPS, "rotation-of-points"]
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +32,7 @@ def _as_before() -> Iterator[None]:
 
 
 def test_families_are_made_by_name() -> None:
-    assert lila.augmentation_names() == ["affine", "rotation-of-points"]
+    assert lila.augmentation_names() == NAMES
     made = lila.make_augmentation("affine", generators=["rotation"], padding="border", init=0.5)
     assert isinstance(made, lila.Affine2d)
     assert made.ranges == {"rotation": 0.5}
@@ -34,7 +44,7 @@ def test_families_are_made_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("affin", {}), "There is no augmentation named 'affin'; choose one of 'affine', 'rotation-of-points'"),
+        (("affin", {}), "There is no augmentation named 'affin'; choose one of 'affine', 'correlated-affine'"),
         (("affine", {"angle": 1}), "unexpected keyword argument 'angle'. It takes: generators, padding, init, param"),
         (("nothing.here:Family", {}), "'nothing.here:Family' could not be imported: ModuleNotFoundError"),
         (("torch.nn:Linear", {}), "must be a subclass of lila.Augmentation, but is <class 'torch.nn"),
@@ -44,6 +54,33 @@ def test_families_are_made_by_name() -> None:
 def test_what_cannot_be_made_is_refused(arguments: tuple[str, dict[str, Any]], message: str) -> None:
     with pytest.raises(lila.ArgumentError, match=message):
         lila.make_augmentation(arguments[0], **arguments[1])
+
+
+def test_a_name_may_fix_arguments_and_several_names_make_a_composition() -> None:
+    correlated = lila.make_augmentation("correlated-affine", padding="border")
+    assert isinstance(correlated, lila.Affine2d)
+    assert correlated.correlated
+    description = describe_augmentation(correlated)
+    assert description is not None
+    assert description["family"] == "affine"
+    assert build_augmentation(description).state_dict().keys() == correlated.state_dict().keys()
+    assert augmentation_titles()["correlated-affine"].endswith("(correlated=True)")
+    lila.register_augmentation("gamma", Gamma)
+    both = lila.make_augmentation("affine, gamma", padding="border")
+    assert isinstance(both, lila.Compose)
+    assert [type(part) for part in both.parts] == [lila.Affine2d, Gamma]
+    assert both.parts[0].padding == "border"
+    with pytest.raises(lila.ArgumentError, match="None of the augmentations affine, gamma takes the argument 'angle'"):
+        lila.make_augmentation("affine,gamma", angle=1)
+
+
+def test_a_family_that_does_not_fit_is_refused_with_those_that_do() -> None:
+    with pytest.raises(lila.DataError, match=r"inputs have shape \(2,\).* fit inputs .* rotation-of-points\.$"):
+        check_fits(lila.Affine2d(), (2,))
+    check_fits(lila.Affine2d(), (1, 8, 8))
+    assert fitting_families((1, 8, 8)) == [*NAMES[:3], *FLIPS]
+    with pytest.raises(lila.DataError, match="none of the registered ones"):
+        check_fits(lila.Affine2d(), (2, 2))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +96,7 @@ def test_what_cannot_be_made_is_refused(arguments: tuple[str, dict[str, Any]], m
 def test_what_cannot_be_registered_is_refused(name: str, family: Any, message: str) -> None:
     with pytest.raises(lila.ArgumentError, match=message):
         lila.register_augmentation(name, family)
-    assert lila.augmentation_names() == ["affine", "rotation-of-points"]
+    assert lila.augmentation_names() == NAMES
 
 
 def define() -> type[lila.Augmentation]:

@@ -1,4 +1,4 @@
-"""`lila data`, `lila models` and `lila export`."""
+"""`lila data`, `lila models`, `lila augmentations` and `lila export`."""
 
 import gzip
 import json
@@ -16,6 +16,18 @@ def test_models_are_listed_with_their_parameters(lila: Lila) -> None:
     assert rows["lenet"]["parameters"] is None
     assert "28 x 28" in rows["lenet"]["about"]
     failed = lila("models", "--shape", "large")
+    assert failed.returncode == 2
+    assert "'large' is not the shape" in failed.stderr
+
+
+def test_augmentations_are_listed_with_their_ranges_and_units(lila: Lila) -> None:
+    text = lila("augmentations").stdout
+    assert "correlated-affine" in text
+    assert "x-translation, y-translation, rotation, x-scale, y-scale, shear (radians, half sides, log-scale)" in text
+    rows = {row["name"]: row for row in json.loads(lila("augmentations", "--shape", "2", "--json").stdout)}
+    assert rows["rotation-of-points"]["ranges"] == ["rotation"]
+    assert "affine" not in rows
+    failed = lila("augmentations", "--shape", "large")
     assert failed.returncode == 2
     assert "'large' is not the shape" in failed.stderr
 

@@ -38,6 +38,9 @@ def maps_back(version: VersionName, eps: Tensor) -> Tensor:
     if version is VersionName.SCALED:
         shrink = 2.0 ** -eps[:, 0]
         return homogeneous([[shrink, zero, zero], [zero, shrink, zero]])
+    if version is VersionName.INDEPENDENTLY_SCALED:
+        x, y = (2.0**-eps).unbind(1)
+        return homogeneous([[x, zero, zero], [zero, y, zero]])
     angle = -(pi if version is VersionName.FULLY_ROTATED else pi / 2) * eps[:, 0]
     return homogeneous([[angle.cos(), -angle.sin(), zero], [angle.sin(), angle.cos(), zero]])
 
@@ -52,7 +55,7 @@ def test_the_original_is_the_original() -> None:
 def test_each_image_moves_by_its_own_amount_within_the_reach(version: VersionName, part: int) -> None:
     images = pictures()
     found = transformed(images, torch.arange(6), version, seed=9, part=part)
-    eps = amounts(6, 2 if version is VersionName.TRANSLATED else 1, 9, part)
+    eps = amounts(6, len(VERSIONS[version]), 9, part)
     assert (eps.abs() <= 1).all()
     expected = warp(images.double(), maps_back(version, eps), Padding.ZEROS)[:, 0]
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)

@@ -84,6 +84,15 @@ def test_attention_in_float64_and_clouds_of_points(form: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("form", SLOWLY_BY_ONNX)
+def test_flips_count_by_their_probability(form: str, tmp_path: Path) -> None:
+    flips = lila.Compose(lila.HorizontalFlip(init=0.2), lila.Affine2d(init=SIX))
+    run, path = trained_run(flips), tmp_path / f"network.{form}"
+    lila.export_network(run, path)
+    x = torch.rand(3, *SHAPE)
+    torch.testing.assert_close(READERS[form](path)(x), run.model.eval()(x).detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", SLOWLY_BY_ONNX)
 def test_a_network_that_is_not_averaged_is_written_too(form: str, tmp_path: Path) -> None:
     x, y = torch.rand(4, 5), torch.tensor([0, 1, 2, 0])
     run = lila.fit(nn.Linear(5, 3), (x, y), method="non-invariant", epochs=1, progress="silent")

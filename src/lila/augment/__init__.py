@@ -4,12 +4,14 @@ Each family is one file; the lines at the end make the families known by name.
 """
 
 from lila.augment.affine import AFFINE_2D, Affine2d
-from lila.augment.base import Augmentation, InputFormat
+from lila.augment.base import Augmentation, Coupling, InputFormat
 from lila.augment.compose import Compose
+from lila.augment.discrete import DiscreteFamily, HorizontalFlip, QuarterTurns, VerticalFlip
 from lila.augment.images import LieImages
 from lila.augment.lie import Generator, LieFamily
 from lila.augment.parameterisation import Identity, Inverse, Parameterisation, Softplus, register_parameterisation
 from lila.augment.points import LiePoints, Rotation2d
+from lila.augment.ranges import Range, RangeFamily
 from lila.augment.registry import augmentation_names, make_augmentation, register_augmentation
 from lila.augment.warp import Padding, warp
 
@@ -18,7 +20,10 @@ __all__ = [
     "Affine2d",
     "Augmentation",
     "Compose",
+    "Coupling",
+    "DiscreteFamily",
     "Generator",
+    "HorizontalFlip",
     "Identity",
     "InputFormat",
     "Inverse",
@@ -27,8 +32,12 @@ __all__ = [
     "LiePoints",
     "Padding",
     "Parameterisation",
+    "QuarterTurns",
+    "Range",
+    "RangeFamily",
     "Rotation2d",
     "Softplus",
+    "VerticalFlip",
     "augmentation_names",
     "make_augmentation",
     "register_augmentation",
@@ -37,4 +46,9 @@ __all__ = [
 ]
 
 register_augmentation("affine", Affine2d)
+register_augmentation("correlated-affine", Affine2d, correlated=True)
+register_augmentation("off-centre-affine", Affine2d, offset=True)
+register_augmentation("horizontal-flip", HorizontalFlip)
+register_augmentation("vertical-flip", VerticalFlip)
+register_augmentation("quarter-turns", QuarterTurns)
 register_augmentation("rotation-of-points", Rotation2d)

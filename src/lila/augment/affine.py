@@ -35,8 +35,12 @@ class Affine2d(LieImages):
     Args:
         generators: the names of the generators to use, in any order; all six of `AFFINE_2D` if None.
         padding: what lies outside the image: "zeros", "border" or "reflection".
-        init: the range from which each generator starts; 0, as in the paper, if None.
+        init: the range from which each generator starts; if None, 0 as in the paper, or 0.1 if they are correlated.
         parameterisation: how a range is written as eta: "identity", "softplus", "inverse", or one of your own.
+        correlated: whether the coefficients of the generators may move together, as the two scales of an image do:
+            they are R eps with a learned matrix R in place of a diagonal.
+        rank: the number of columns of R; as many as generators if None.
+        offset: whether the centre of each range is learned too, so that it need not be symmetric about 0.
     """
 
     unit = "radians, half sides, log-scale"
@@ -47,29 +51,41 @@ class Affine2d(LieImages):
         padding: str | Padding = "zeros",
         init: float | Sequence[float] | None = None,
         parameterisation: str | Parameterisation = "identity",
+        *,
+        correlated: bool = False,
+        rank: int | None = None,
+        offset: bool = False,
     ) -> None:
         known = {generator.name: generator for generator in AFFINE_2D}
         names = list(known) if generators is None else list(generators)
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ArgumentError(f"Affine2d has no generator {unknown[0]!r}; choose from {', '.join(known)}.")
-        super().__init__([known[name] for name in names], padding, init, parameterisation)
+        chosen = [known[name] for name in names]
+        super().__init__(chosen, padding, init, parameterisation, correlated=correlated, rank=rank, offset=offset)
 
     def arguments(self) -> dict[str, Any] | None:
-        name = self.parameterisation_name
-        if name is None:
+        distribution = self.distribution_arguments()
+        if distribution is None:
             return None
-        return {"generators": list(self.names), "padding": self.padding.value, "parameterisation": name}
+        return {"generators": list(self.names), "padding": self.padding.value, **distribution}
 
     def exporters(self) -> Mapping[str, Exporter]:
-        by_library = {library: partial(self._code, library) for library in LIBRARIES}
+        # Other libraries have no off-centre ranges for all of the maps.
+        by_library = {} if self.offset else {library: partial(self._code, library) for library in LIBRARIES}
         return {**super().exporters(), **by_library}
 
     def export_json(self, inputs: InputFormat) -> dict[str, Any]:
-        return super().export_json(inputs) | affine_json(self._affine(inputs))
+        others = {} if self.offset else affine_json(self._affine(inputs))
+        return super().export_json(inputs) | others
 
     def _code(self, library: str, inputs: InputFormat) -> str:
         return affine_code(library, self._affine(inputs))
 
     def _affine(self, inputs: InputFormat) -> AffineParameters:
-        return affine_parameters(self.ranges, inputs, self.padding)
+        return affine_parameters(self.ranges, inputs, self.padding, scale_correlation=self._scale_correlation())
+
+    def _scale_correlation(self) -> float:
+        if not {"x-scale", "y-scale"} <= set(self.names):
+            return 0.0
+        return float(self.correlations()[self.names.index("x-scale"), self.names.index("y-scale")])

@@ -5,9 +5,10 @@ Indices used throughout: b examples, s samples, k noise dimensions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from lila.augment.fixed import FixedNoise
@@ -15,6 +16,10 @@ from lila.errors import ArgumentError
 
 Shape = tuple[int, ...]
 """The shape of one input, without the batch dimension."""
+
+
+FIRST_OUTCOME = 2.0
+"""A noise value of FIRST_OUTCOME + k asks for the k-th outcome of a transformation that has few of them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,26 @@ class InputFormat:
     shape: Shape
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Two ranges whose transformations do not move independently of each other.
+
+    Attributes:
+        first: the name of one range.
+        second: the name of the other.
+        correlation: between their coefficients, in [-1, 1].
+    """
+
+    first: str
+    second: str
+    correlation: float
+
+    def text(self) -> str:
+        """Return the coupling as a sentence without its full stop."""
+        how = "move together" if self.correlation > 0 else "move against each other"
+        return f"{self.first} and {self.second} {how}, correlation {self.correlation:.2f}"
 
 
 Exporter = Callable[[InputFormat], str]
@@ -66,6 +91,24 @@ class Augmentation(nn.Module, ABC):
         Returns:
             The transformed inputs, shape (b, s, *shape).
         """
+
+    @property
+    def outcomes(self) -> Mapping[int, int]:
+        """The number of outcomes by noise dimension, for those that choose one of a few; none by default.
+
+        Averages over views enumerate these outcomes: see `lila.augment.enumeration`.
+        """
+        return {}
+
+    def outcome_probability(self, noise: Tensor) -> Tensor | None:
+        """Return the probability of the combination of outcomes that each view asks for, shape (b, s).
+
+        None if no outcome is asked for: the noise has no such dimension, or draws the outcomes.
+
+        Args:
+            noise: shape (b, s, k).
+        """
+        return None
 
     def check_shape(self, shape: Shape) -> None:
         """Raise DataError if the family cannot transform inputs of this shape; every shape is fine by default."""
@@ -110,6 +153,10 @@ class Augmentation(nn.Module, ABC):
         """Return the names of the ranges that are so large that little of an input is left; none by default."""
         return ()
 
+    def couplings(self) -> tuple[Coupling, ...]:
+        """Return the few strongest couplings between ranges, strongest first; none by default."""
+        return ()
+
     def noise_index(self, name: str) -> int | None:
         """Return the noise dimension that moves an input through a range, or None if there is no such dimension.
 
@@ -117,6 +164,25 @@ class Augmentation(nn.Module, ABC):
         """
         names = list(self.ranges)
         return names.index(name) if name in names and len(names) == self.noise_dim else None
+
+    def directions(self, shape: Shape) -> Mapping[str, Tensor]:
+        """Return the noise vectors along which a report moves an input from -1 to 1 times each, the largest first.
+
+        By default they are one per range that has a noise dimension of its own.
+
+        Args:
+            shape: the shape of an input.
+
+        Returns:
+            Noise vectors of shape (k,), by a label for people to read.
+        """
+        readable, shares = self.readable_ranges(shape), self.shares
+        found = {}
+        for name in sorted(readable, key=lambda name: -shares[name]):
+            index = self.noise_index(name)
+            if index is not None:
+                found[f"{name}, {readable[name]}"] = torch.eye(self.noise_dim)[index]
+        return found
 
     def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor | None:
         """Return where a transformation takes points of an image, or None, the default, if there is no such picture.
@@ -184,6 +250,7 @@ class Augmentation(nn.Module, ABC):
             "family": type(self).__name__,
             "ranges": dict(self.ranges),
             "readable_ranges": dict(self.readable_ranges(inputs.shape)),
+            "couplings": [asdict(coupling) for coupling in self.couplings()],
             "mean": list(inputs.mean),
             "std": list(inputs.std),
         }

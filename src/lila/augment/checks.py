@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from lila.augment.base import Augmentation
+from lila.augment.enumeration import view_weights
 from lila.errors import ModelError
 
 _EXAMPLES, _SAMPLES = 2, 2
@@ -44,10 +45,12 @@ def check_differentiable(augmentation: Augmentation, x: Tensor, noise: Tensor) -
     if not trainable:
         return
     with torch.enable_grad():
-        views = augmentation(x[:_EXAMPLES].detach(), noise[:_EXAMPLES, :_SAMPLES])
+        noise = noise[:_EXAMPLES, :_SAMPLES]
+        views, weights = augmentation(x[:_EXAMPLES].detach(), noise), view_weights(augmentation, noise)
+        total = views.sum() if weights is None else views.sum() + weights.sum()
         unreached = list(trainable)
-        if views.requires_grad:
-            gradients = torch.autograd.grad(views.sum(), list(trainable.values()), allow_unused=True)
+        if total.requires_grad:
+            gradients = torch.autograd.grad(total, list(trainable.values()), allow_unused=True)
             unreached = [name for name, gradient in zip(trainable, gradients, strict=True) if gradient is None]
     if unreached:
         raise ModelError(

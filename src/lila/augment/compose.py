@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
-from lila.augment.base import Augmentation, Exporter, InputFormat, Shape
+from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
 from lila.augment.fixed import FixedSequence
 from lila.errors import ArgumentError
@@ -49,6 +51,23 @@ class Compose(Augmentation):
         self.check_noise(masks, noise)
         return _one_after_the_other(self._parts(), _moved_masks, masks, noise)
 
+    @property
+    def outcomes(self) -> Mapping[int, int]:
+        found: dict[int, int] = {}
+        offset = 0
+        for part in self._parts():
+            found |= {offset + dimension: count for dimension, count in part.outcomes.items()}
+            offset += part.noise_dim
+        return found
+
+    def outcome_probability(self, noise: Tensor) -> Tensor | None:
+        if not self.outcomes:
+            return None
+        own = noise.split([part.noise_dim for part in self._parts()], dim=-1)
+        found = [part.outcome_probability(one) for part, one in zip(self._parts(), own, strict=True)]
+        known = [probability for probability in found if probability is not None]
+        return reduce(torch.mul, known) if known else None
+
     def check_shape(self, shape: Shape) -> None:
         for part in self._parts():
             part.check_shape(shape)
@@ -74,10 +93,31 @@ class Compose(Augmentation):
     def implausible_ranges(self) -> tuple[str, ...]:
         return tuple(name for name, own in self._owners().items() if own.name in own.part.implausible_ranges())
 
+    def couplings(self) -> tuple[Coupling, ...]:
+        named = {(own.part, own.name): name for name, own in self._owners().items()}
+        found = [
+            Coupling(named[part, one.first], named[part, one.second], one.correlation)
+            for part in self._parts()
+            for one in part.couplings()
+        ]
+        return tuple(sorted(found, key=lambda one: -abs(one.correlation)))
+
     def noise_index(self, name: str) -> int | None:
         own = self._owner(name)
         index = own.part.noise_index(own.name)
         return None if index is None else own.offset + index
+
+    def directions(self, shape: Shape) -> Mapping[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        offset = 0
+        for part in self._parts():
+            for label, own in part.directions(shape).items():
+                noise = own.new_zeros(self.noise_dim)
+                noise[offset : offset + part.noise_dim] = own
+                found[_free(label, found)] = noise
+            offset += part.noise_dim
+            shape = part.view_shape(shape)
+        return found
 
     def move_points(self, points: Tensor, noise: Tensor, shape: Shape) -> Tensor | None:
         moved, offset = None, 0
@@ -113,8 +153,7 @@ class Compose(Augmentation):
         offset = 0
         for part in self._parts():
             for name in part.ranges:
-                numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
-                owners[next(free for free in numbered if free not in owners)] = _Owner(part, name, offset)
+                owners[_free(name, owners)] = _Owner(part, name, offset)
             offset += part.noise_dim
         return owners
 
@@ -156,6 +195,12 @@ def _checked_views(augmentation: Augmentation, x: Tensor, noise: Tensor) -> Tens
 
 def _moved_masks(augmentation: Augmentation, masks: Tensor, noise: Tensor) -> Tensor | None:
     return augmentation.transform_masks(masks, noise)
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Return a name, with a number behind it if it is taken already."""
+    numbered = (name if n == 1 else f"{name} {n}" for n in count(1))
+    return next(free for free in numbered if free not in taken)
 
 
 @dataclass(frozen=True)

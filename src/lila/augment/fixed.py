@@ -4,7 +4,7 @@ Everything that does not depend on the input is computed when the module is made
 holds the resampling of images, and not the matrix exponentials behind it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,22 @@ class FixedWarps(nn.Module):
         """Return the views (b, s, c, h, w) of images (b, c, h, w)."""
         grid = sampling_grid(self.inverse[None], x.shape[2], x.shape[3])
         return resample(x, grid, self.padding, Interpolation.BILINEAR)
+
+
+class FixedOutcomes(nn.Module):
+    """Inputs under the same choice of maps.
+
+    Args:
+        maps: the map of each view, of inputs (b, *shape) to inputs of the same shape.
+    """
+
+    def __init__(self, maps: Sequence[Callable[[Tensor], Tensor]]) -> None:
+        super().__init__()
+        self.maps = tuple(maps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the views (b, s, *shape) of inputs (b, *shape)."""
+        return torch.stack([transform(x) for transform in self.maps], dim=1)
 
 
 class FixedSequence(nn.Module):

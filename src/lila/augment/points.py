@@ -13,7 +13,7 @@ from lila.errors import DataError
 
 
 class LiePoints(LieFamily):
-    """Points moved by group elements: x' = exp(sum_i eps_i r_i G_i) x.
+    """Points moved by group elements: x' = exp(sum_i c_i G_i) x.
 
     An input is one point, shape (d,), or a cloud of n points, shape (n, d), which move together. Generators of size d
     act on points in R^d. Generators of size d + 1 act on them in homogeneous coordinates, so that they may translate
@@ -84,7 +84,7 @@ class Rotation2d(LiePoints):
 
     def elements(self, noise: Tensor) -> Tensor:
         """Return the matrix exponential in closed form, which is several times faster."""
-        angle = (noise * self.limited_ranges())[..., 0]
+        angle = self.coefficients(noise)[..., 0]
         c, s = angle.cos(), angle.sin()
         return torch.stack([c, -s, s, c], dim=-1).unflatten(-1, (2, 2))
 

@@ -2,19 +2,36 @@
 
 import inspect
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
 from lila._util.imports import import_by_path
-from lila.augment.base import Augmentation
+from lila.augment.base import Augmentation, Shape
+from lila.augment.compose import Compose
 from lila.errors import ArgumentError, DataError
 
-FAMILIES: dict[str, type[Augmentation]] = {}
+
+@dataclass(frozen=True)
+class Family:
+    """What a name stands for.
+
+    Attributes:
+        cls: the class of the family.
+        arguments: the arguments of the class that the name fixes.
+    """
+
+    cls: type[Augmentation]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+FAMILIES: dict[str, Family] = {}
 """The registered families by name; `register_augmentation` adds to them."""
 
 
-def register_augmentation(name: str, family: type[Augmentation]) -> None:
+def register_augmentation(name: str, family: type[Augmentation], **arguments: Any) -> None:
     """Make a family of augmentations known by name.
 
     The command line then offers it (`lila train --augment NAME`), and runs that use it can be loaded without passing
@@ -24,17 +41,18 @@ def register_augmentation(name: str, family: type[Augmentation]) -> None:
     Args:
         name: the name of the family: letters, digits and hyphens.
         family: its class, whose constructor takes plain data.
+        **arguments: arguments of the class that the name stands for, as correlated=True for "correlated-affine".
     """
     if not name.replace("-", "").isalnum():
         raise ArgumentError(f"The name of a family consists of letters, digits and hyphens, but {name!r} does not.")
     _check_family(name, family)
-    known = FAMILIES.get(name)
+    known = FAMILIES[name].cls if name in FAMILIES else None
     if known is not None and (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
         raise ArgumentError(
             f"The name {name!r} belongs to {known.__module__}.{known.__qualname__} already; register "
             f"{family.__qualname__} under another name."
         )
-    FAMILIES[name] = family
+    FAMILIES[name] = Family(family, arguments)
 
 
 def augmentation_names() -> list[str]:
@@ -43,18 +61,52 @@ def augmentation_names() -> list[str]:
 
 
 def augmentation_titles() -> dict[str, str]:
-    """Return the first line of each registered family's docstring by name."""
-    return {name: (inspect.getdoc(family) or "").partition("\n")[0] for name, family in FAMILIES.items()}
+    """Return the first line of each registered family's docstring by name, with the arguments that the name fixes."""
+    titles = {}
+    for name, family in FAMILIES.items():
+        fixed = ", ".join(f"{argument}={value!r}" for argument, value in family.arguments.items())
+        titles[name] = (inspect.getdoc(family.cls) or "").partition("\n")[0] + (f" ({fixed})" if fixed else "")
+    return titles
 
 
 def make_augmentation(name: str, **arguments: Any) -> Augmentation:
     """Make an augmentation.
 
     Args:
-        name: a registered name, or "package.module:Class" for a family of your own.
-        **arguments: the arguments of the family's class.
+        name: a registered name, or "package.module:Class" for a family of your own; several names with commas between
+            them make a `Compose` of the families in this order.
+        **arguments: the arguments of the family's class. Of several families, each gets those that its class takes.
     """
-    return _make(name, _imported_family(name) if ":" in name else _registered_family(name), arguments)
+    names = [part.strip() for part in name.split(",")]
+    families = [_find(part) for part in names]
+    if len(families) == 1:
+        return _make(name, families[0], arguments)
+    taken = [{key: value for key, value in arguments.items() if key in _parameters(family)} for family in families]
+    unknown = [key for key in arguments if not any(key in own for own in taken)]
+    if unknown:
+        raise ArgumentError(f"None of the augmentations {', '.join(names)} takes the argument {unknown[0]!r}.")
+    return Compose(*(_make(*one) for one in zip(names, families, taken, strict=True)))
+
+
+def fitting_families(shape: Shape) -> list[str]:
+    """Return the names of the registered families that can transform inputs of this shape."""
+    fitting = []
+    for name, family in FAMILIES.items():
+        try:
+            _make(name, family, {}).check_shape(shape)
+        except (ArgumentError, DataError):  # it does not fit, or cannot be made without arguments
+            continue
+        fitting.append(name)
+    return fitting
+
+
+def check_fits(augmentation: Augmentation, shape: Shape) -> None:
+    """Raise DataError, which names the families that fit, if an augmentation cannot transform inputs of this shape."""
+    try:
+        augmentation.check_shape(shape)
+    except DataError as error:
+        fitting = ", ".join(fitting_families(shape)) or "none of the registered ones"
+        raise DataError(f"{error} Families that fit inputs of shape {shape}: {fitting}.") from error
 
 
 def describe_augmentation(augmentation: Augmentation) -> dict[str, Any] | None:
@@ -62,7 +114,7 @@ def describe_augmentation(augmentation: Augmentation) -> dict[str, Any] | None:
 
     None if its class is not registered, or does not tell its arguments.
     """
-    name = next((name for name, family in FAMILIES.items() if type(augmentation) is family), None)
+    name = next((name for name, family in FAMILIES.items() if type(augmentation) is family.cls), None)
     arguments = augmentation.arguments()
     if name is None or arguments is None:
         return None
@@ -82,19 +134,28 @@ def build_augmentation(description: dict[str, Any]) -> Augmentation:
     return _make(name, FAMILIES[name], description["arguments"])
 
 
-def _make(name: str, family: type[Augmentation], arguments: dict[str, Any]) -> Augmentation:
-    signature = inspect.Signature() if family.__init__ is nn.Module.__init__ else inspect.signature(family)
+def _make(name: str, family: Family, arguments: Mapping[str, Any]) -> Augmentation:
+    parameters = _parameters(family)
     try:
-        signature.bind(**arguments)
+        inspect.Signature(list(parameters.values())).bind(**{**family.arguments, **arguments})
     except TypeError as error:
-        taken = ", ".join(signature.parameters) or "no arguments"
+        taken = ", ".join(parameters) or "no arguments"
         raise ArgumentError(
-            f"The augmentation {name!r} cannot be made with {arguments}: {error}. It takes: {taken}."
+            f"The augmentation {name!r} cannot be made with {dict(arguments)}: {error}. It takes: {taken}."
         ) from error
-    return family(**arguments)
+    return family.cls(**{**family.arguments, **arguments})
 
 
-def _registered_family(name: str) -> type[Augmentation]:
+def _parameters(family: Family) -> Mapping[str, inspect.Parameter]:
+    """Return the arguments that the class of a family takes."""
+    has_none = family.cls.__init__ is nn.Module.__init__
+    return {} if has_none else inspect.signature(family.cls).parameters
+
+
+def _find(name: str) -> Family:
+    """Return the family of a registered name, or of the path of a class."""
+    if ":" in name:
+        return Family(_imported_family(name))
     if name not in FAMILIES:
         raise ArgumentError(
             f"There is no augmentation named {name!r}; choose one of {', '.join(map(repr, FAMILIES))}, register one "

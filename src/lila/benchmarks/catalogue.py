@@ -54,6 +54,11 @@ BENCHMARKS = (
         f"{_SCRIPT}compiled",
     ),
     Benchmark(
+        "correlated_ranges",
+        "whether correlated ranges tell coupled scales from independent ones, and their gain in evidence",
+        f"{_SCRIPT}correlated_ranges",
+    ),
+    Benchmark(
         "cross_validation",
         "the cost of a search for the range by cross-validation with Optuna, in runs of lila",
         f"{_SCRIPT}cross_validation",

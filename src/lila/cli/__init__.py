@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "export": "the learned augmentation for other libraries",
     "data": "the data sets known by name",
     "models": "the networks known by name",
+    "augmentations": "the families of transformations known by name",
     "reproduce": "the tables and figures of the paper",
     "bench": "what a hyper-step costs on this machine",
     "completion": "a script that completes commands in a shell",

@@ -48,7 +48,8 @@ def add_own_code_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--augment",
         metavar="CLASS",
-        help="package.module:Class of the run's augmentation, if it is one of your own, for the same reason",
+        help="package.module:Class of the run's augmentation, if it is one of your own, for the same reason; of "
+        "several families all names, as they were given",
     )
 
 

@@ -91,6 +91,7 @@ def record(run: "Run") -> dict[str, Any]:
         "ranges": dict(run.ranges),
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
         "range_errors": run.range_errors,
+        "couplings": [asdict(coupling) for coupling in run.model.augmentation.couplings()],
         "spread_over_last_epochs": None if spread is None else asdict(spread),
         "evidence": {
             "value": run.evidence.value,

@@ -24,7 +24,6 @@ from lila._util.ranks import Ranks
 from lila.augment import make_augmentation
 from lila.augment.noise import NoiseName
 from lila.augment.parameterisation import PARAMETERISATIONS
-from lila.augment.registry import augmentation_titles
 from lila.augment.warp import Padding
 from lila.cli.interruption import resumable
 from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
@@ -61,6 +60,7 @@ EXAMPLES = """examples:
   lila train mnist --transform translated --subset 1250 --epochs 60
   lila train photos/ --size 32 --model resnet-8-8
   lila train photos/ --size 32 --seeds 5 --jobs 2
+  lila train mnist --transform scaled --augment correlated-affine
   lila train scans.npz --generators rotation,x-scale --method augerino"""
 
 CHOICES: dict[str, Any] = {
@@ -130,9 +130,14 @@ def keep_posterior(arguments: argparse.Namespace, made: Run, folder: Path) -> No
 def add_augmentation(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the augmentation; a family takes those that its class has arguments for."""
     group = parser.add_argument_group("augmentation", "defaults are those of the family")
-    families = "; ".join(f"{name}: {title}" for name, title in augmentation_titles().items()).replace("%", "%%")
-    own = "or package.module:Class for a family of your own"
-    group.add_argument("--augment", metavar="NAME", default="affine", help=f"{families}; {own} [affine]")
+    group.add_argument(
+        "--augment",
+        metavar="NAME[,NAME]",
+        type=read_names,
+        default="affine",
+        help="families of transformations that `lila augmentations` lists, applied in this order, or "
+        "package.module:Class for a family of your own [affine]",
+    )
     generators = ", ".join(make_augmentation("affine").ranges)
     group.add_argument("--generators", metavar="NAMES", help=f"of affine: {generators} [all]")
     group.add_argument("--padding", choices=[p.value for p in Padding], help="what lies outside the image [zeros]")
@@ -273,10 +278,15 @@ def read_numbers(text: str) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+def read_names(text: str) -> str:
+    """Read names with commas between them, without the spaces around them."""
+    return ",".join(name.strip() for name in text.split(","))
+
+
 def default_folder(task: TaskDescription, settings: Settings) -> Path:
     """Return a folder named after the data, the network, the augmentation, the method and the seed."""
     name = Path(task.recipe.source).name.partition(".")[0]
-    model, family = (made.replace(":", ".") for made in (task.model, task.augmentation.family))
+    model, family = (made.replace(":", ".").replace(",", "-") for made in (task.model, task.augmentation.family))
     words = [name, task.recipe.transform, model, family, settings.method, f"seed{settings.seed}"]
     return Path("runs") / "-".join(word for word in words if word not in ("original", "affine"))
 

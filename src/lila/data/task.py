@@ -66,8 +66,8 @@ class Recipe:
 
     Attributes:
         source: a name or a path, as `lila.data.read.read` takes it.
-        transform: which of the paper's transformed versions: "original", "partially-rotated", "fully-rotated",
-            "translated" or "scaled".
+        transform: which transformed version: "original", "partially-rotated", "fully-rotated", "translated", "scaled"
+            or "independently-scaled".
         subset: this many random training images; all if None.
         size: (height, width) to which the images of a folder are resized; None if all have the same.
         test_share: share of the images that is kept for test, if they are not divided into training and test; 0 trains

@@ -1,8 +1,9 @@
-"""The paper's transformed versions of an image data set (appendix on training details), each a row of one table.
+"""Transformed versions of an image data set, each a row of one table.
 
-A version rotates, shifts or scales every image once, by a random amount that is a pure function of (seed, index). The
-range of the amounts is known, so that one can see whether training recovers it. A version is a Lie-group augmentation
-with ranges that are given instead of learned.
+All but one are the paper's (appendix on training details); in the last one, the two scales are independent. A version
+rotates, shifts or scales every image once, by a random amount that is a pure function of (seed, index). The range of
+the amounts is known, so that one can see whether training recovers it. A version is a Lie-group augmentation with
+ranges that are given instead of learned.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ class VersionName(StrEnum):
     FULLY_ROTATED = "fully-rotated"
     TRANSLATED = "translated"
     SCALED = "scaled"
+    INDEPENDENTLY_SCALED = "independently-scaled"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ VERSIONS: dict[VersionName, tuple[Motion, ...]] = {
     VersionName.FULLY_ROTATED: (Motion(("rotation",), pi),),
     VersionName.TRANSLATED: (Motion(("x-translation",), 8, True), Motion(("y-translation",), 8, True)),
     VersionName.SCALED: (Motion(("x-scale", "y-scale"), log(2)),),
+    VersionName.INDEPENDENTLY_SCALED: (Motion(("x-scale",), log(2)), Motion(("y-scale",), log(2))),
 }
 
 

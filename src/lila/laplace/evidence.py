@@ -114,6 +114,12 @@ class Evidence:
         self.layer_choice = choose(LayersName, layers, "choice of layers")
         self.average = choose(Average, average, "average")
         self.unbiased, self.speedups = unbiased, speedups
+        if self.average is not Average.FUNCTION and model.augmentation.outcomes:
+            raise ArgumentError(
+                "average='log-likelihood' takes each view for an example of its own, but the outcomes of this "
+                "augmentation, such as flipped or not, are enumerated, and views of no probability are no examples. "
+                "Use average='function', or leave such families out."
+            )
         if unbiased:
             self._check_unbiased()
         self._check_prior(prior)
@@ -327,6 +333,11 @@ class Evidence:
                 f"unbiased=True needs independent views, but the model's noise is {self.model.noise.value!r}. The mean "
                 "of stratified views varies less than V / S, where V is the covariance of a view, so that the "
                 "correction would overshoot. Use noise='independent' (--noise independent), in InvariantModel or fit."
+            )
+        if self.model.augmentation.outcomes:
+            raise ArgumentError(
+                "unbiased=True needs views that count alike, but the outcomes of this augmentation, such as flipped or "
+                "not, are enumerated and weighted by their probabilities. Use unbiased=False."
             )
         if self.model.samples < 2:
             raise ArgumentError(

@@ -13,7 +13,7 @@ from lila.augment.noise import Draw
 from lila.data.examples import Batch
 from lila.errors import NumericalError
 from lila.laplace.checks import check_inputs
-from lila.model.invariant import InvariantModel
+from lila.model.invariant import InvariantModel, weighted_mean
 from lila.model.likelihood import Likelihood
 
 
@@ -88,15 +88,16 @@ def log_likelihoods(
     """
     check_inputs(model, batch.x)
     with torch.set_grad_enabled(differentiate_views and torch.is_grad_enabled()):
-        views = model.views(batch.x, model.draw(draw, batch.index, batch.x.dtype))
+        noise = model.draw(draw, batch.index, batch.x.dtype)
+        views, view_weights = model.views(batch.x, noise), model.view_weights(noise)
     each = model.average(views, len(views))  # (v, c)
-    f = each.unflatten(0, (len(batch.index), -1)).mean(1)  # (b, c)
+    f = weighted_mean(each.unflatten(0, (len(batch.index), -1)), view_weights)  # (b, c)
     if average is Average.FUNCTION:
         found = of_outputs(likelihood, f, each, batch.y, unbiased=unbiased)
     else:
         targets = batch.y.repeat_interleave(len(each) // len(f), 0)
         of_views = of_outputs(likelihood, each, each, targets, unbiased=False)  # (v,)
-        found = of_views.unflatten(0, (len(f), -1)).mean(1)
+        found = weighted_mean(of_views.unflatten(0, (len(f), -1)), view_weights)
     weights = example_weights(likelihood, batch)
     return f, found if weights is None else weights * found
 

@@ -10,14 +10,18 @@ from torch.func import functional_call
 from lila._util.choices import check_count, choose
 from lila.augment.base import Augmentation
 from lila.augment.checks import check_views
+from lila.augment.enumeration import combinations, enumerated, view_weights
 from lila.augment.noise import Draw, NoiseName, balanced_noise
-from lila.errors import ModelError
+from lila.errors import ArgumentError, ModelError
 from lila.model.checks import check_augmentation, check_network
 from lila.model.layout import channels_last, gains_from_channels_last
 
 
 class InvariantModel(nn.Module):
     """f_hat(x; theta, eta) = 1/S sum_s f(g(x, eps_s; eta); theta).
+
+    Transformations with few outcomes, such as a flip, are enumerated rather than sampled: then the average is weighted
+    by the probabilities of the outcomes (`view_weights`).
 
     Called without noise it behaves as dropout does: in training mode it draws fresh noise from PyTorch's global
     generator, independently for each example; in evaluation mode it uses one fixed set of S noise vectors for every
@@ -46,6 +50,11 @@ class InvariantModel(nn.Module):
         check_network(net)
         check_augmentation(augmentation)
         check_count("samples", samples)
+        if samples < combinations(augmentation):
+            raise ArgumentError(
+                f"The augmentation has {combinations(augmentation)} combinations of outcomes, such as flipped or not, "
+                f"of which each needs a sample, but samples is {samples}."
+            )
         self.noise = choose(NoiseName, noise, "kind of noise")
         self.net = net
         self.augmentation = augmentation
@@ -55,10 +64,10 @@ class InvariantModel(nn.Module):
     def with_samples(self, samples: int) -> "InvariantModel":
         """Return the same network and augmentation, not copied, averaged over at most `samples` samples.
 
-        A network that is not averaged stays so.
+        A network that is not averaged stays so. Outcomes that are enumerated keep a sample each.
         """
         changed = copy(self)
-        changed.samples = min(samples, self.samples)
+        changed.samples = max(min(samples, self.samples), combinations(self.augmentation))
         return changed
 
     def in_fast_layout(self, x: Tensor) -> "InvariantModel":
@@ -78,7 +87,12 @@ class InvariantModel(nn.Module):
     def draw(self, draw: Draw, index: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the noise of the examples with these indices, shape (len(index), S, k)."""
         kinds = {NoiseName.INDEPENDENT: draw.uniform, NoiseName.STRATIFIED: draw.stratified}
-        return kinds[self.noise](index, (self.samples, self.augmentation.noise_dim), dtype)
+        noise = kinds[self.noise](index, (self.samples, self.augmentation.noise_dim), dtype)
+        return enumerated(noise, self.augmentation.outcomes)
+
+    def view_weights(self, noise: Tensor) -> Tensor | None:
+        """Return the weight of each view in the average, shape (b, s), or None if it is 1/S for all."""
+        return view_weights(self.augmentation, noise)
 
     def views(self, x: Tensor, noise: Tensor) -> Tensor:
         """Return the transformed inputs of all examples in one batch, example by example: shape (b s, *shape)."""
@@ -88,13 +102,21 @@ class InvariantModel(nn.Module):
         views = views.flatten(0, 1)
         return channels_last(views) if self.channels_last and views.dim() == 4 else views
 
-    def average(self, views: Tensor, batch: int, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    def average(
+        self,
+        views: Tensor,
+        batch: int,
+        weights: Mapping[str, Tensor] | None = None,
+        *,
+        view_weights: Tensor | None = None,
+    ) -> Tensor:
         """Average the network's outputs at the views of each example: (b s, *shape) to (b, c).
 
         Args:
             views: the transformed inputs, as `views` returns them.
             batch: b, the number of examples.
             weights: values to use in place of the network's own parameters, by name.
+            view_weights: the weight of each view, shape (b, s); 1/S if None.
         """
         if weights is None:
             outputs: Tensor = self.net(views)
@@ -108,13 +130,13 @@ class InvariantModel(nn.Module):
                 f"outputs), but {type(self.net).__name__} returned {got}. A single output needs a column of its own "
                 "(no squeeze); further dimensions need nn.Flatten(); of several results return the logits alone."
             )
-        return outputs.unflatten(0, (batch, views.shape[0] // batch)).mean(1)
+        return weighted_mean(outputs.unflatten(0, (batch, views.shape[0] // batch)), view_weights)
 
     def forward(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the averaged outputs at inputs x, shape (b, c), for noise (b, s, k); it is drawn if None."""
         if noise is None:
             noise = self._fresh_noise(x) if self.training else self.fixed_noise(x)
-        return self.average(self.views(x, noise), x.shape[0])
+        return self.average(self.views(x, noise), x.shape[0], view_weights=self.view_weights(noise))
 
     def _fresh_noise(self, x: Tensor) -> Tensor:
         draw = Draw(seed=int(torch.randint(2**63 - 1, ())))
@@ -123,4 +145,16 @@ class InvariantModel(nn.Module):
     def fixed_noise(self, x: Tensor) -> Tensor:
         """Return the noise of evaluation mode, the same for every input, shape (b, S, k)."""
         shared = balanced_noise(self.samples, self.augmentation.noise_dim).to(x.device, x.dtype, copy=True)
-        return shared.expand(x.shape[0], -1, -1)
+        return enumerated(shared.expand(x.shape[0], -1, -1), self.augmentation.outcomes)
+
+
+def weighted_mean(values: Tensor, view_weights: Tensor | None) -> Tensor:
+    """Average values (b, s, ...) over the views s.
+
+    Args:
+        values: the values.
+        view_weights: the weight of each view, shape (b, s); 1/S if None.
+    """
+    if view_weights is None:
+        return values.mean(1)
+    return (values * view_weights.to(values.dtype).reshape(view_weights.shape + (1,) * (values.dim() - 2))).sum(1)

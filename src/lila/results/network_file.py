@@ -22,9 +22,8 @@ from torch.export import Dim, ExportedProgram
 from lila._util.choices import choose
 from lila._util.files import replaced
 from lila._util.versions import versions
-from lila.augment.noise import balanced_noise
 from lila.errors import LilaError, ModelError
-from lila.model.invariant import InvariantModel
+from lila.model.invariant import InvariantModel, weighted_mean
 from lila.training.run import Run
 
 METADATA = "lila.json"
@@ -51,16 +50,21 @@ class FixedViews(nn.Module):
         model: the invariant network.
     """
 
+    view_weights: Tensor | None
+
     def __init__(self, model: InvariantModel) -> None:
         super().__init__()
         weight = next(model.net.parameters())
-        noise = balanced_noise(model.samples, model.augmentation.noise_dim).to(weight)
-        self.views, self.net, self.samples = model.augmentation.fixed(noise), model.net, model.samples
+        noise = model.fixed_noise(weight.new_zeros(1, 0))  # (1, s, k)
+        with torch.no_grad():
+            weights = model.view_weights(noise)
+        self.register_buffer("view_weights", weights)
+        self.views, self.net, self.samples = model.augmentation.fixed(noise[0]), model.net, model.samples
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs at inputs x, shape (b, c)."""
         outputs: Tensor = self.net(self.views(x).flatten(0, 1))
-        return outputs.unflatten(0, (-1, self.samples)).mean(1)
+        return weighted_mean(outputs.unflatten(0, (-1, self.samples)), self.view_weights)
 
 
 def export_network(run: Run, path: str | Path, format: str | NetworkFormat | None = None) -> None:

@@ -80,7 +80,7 @@ def _network(state: State, settings: ResolvedSettings, task: TaskDescription | N
     weights = sum(p.numel() for p in net.parameters() if p.requires_grad)
     text = f"Network: {name}, {weights:,} weights"
     if state.model.samples > 1:
-        views = settings.weight_samples
+        views = state.weights_model.samples
         text += f"; averaged over {state.model.samples} views ({views} in steps of the weights)"
     return f"{text}. Method: {settings.method}, {settings.epochs} epochs in batches of {settings.batch_size}."
 

@@ -30,6 +30,7 @@ FORMAT, VERSION = "lila-run", 1
 AUGMENTATION_OPTIONS = ("generators", "padding", "init", "parameterisation")
 """The arguments of an augmentation that `lila train` has options for."""
 
+_MOST_FAMILIES = 16
 _MOST_SAMPLES = 100_000
 _MOST_SIDE = 2**16  # pixels along a side of an image, or numbers along a dimension of another input
 _MOST_VALUES = 2**28  # in an input
@@ -56,17 +57,22 @@ class AugmentationDescription:
     """The augmentation that a run began with.
 
     Attributes:
-        family: the name of its family, or "package.module:Class" for the user's own.
-        arguments: the arguments that make it.
+        family: the name of its family, or "package.module:Class" for the user's own; several with commas between them.
+        arguments: the arguments that make it; of several families, each takes those that its class has.
     """
 
     family: str
     arguments: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        if ":" not in self.family and self.family not in augmentation_names():
+        if self.family.count(",") >= _MOST_FAMILIES:
             raise ArgumentError(
-                f"There is no family {self.family[:40]!r} of augmentations here; the registered ones are "
+                f"At most {_MOST_FAMILIES} families of augmentations can be applied one after the other."
+            )
+        unknown = [name for name in self.family.split(",") if name not in augmentation_names()]
+        if unknown and ":" not in self.family:  # with the user's own among them, they are looked for when they are made
+            raise ArgumentError(
+                f"There is no family {unknown[0][:40]!r} of augmentations here; the registered ones are "
                 f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
             )
         for name, value in self.arguments.items():

@@ -123,6 +123,7 @@ class Run:
     def summary(self) -> str:
         """Return what was learned, in a few lines."""
         lines = [f"{self.settings.method}, {len(self.history)} epochs", *self._range_lines()]
+        lines += [f"  {coupling.text()}" for coupling in self.model.augmentation.couplings()]
         e = self.evidence
         lines.append(f"  {e.per_example(self.examples)}")
         lines.append(

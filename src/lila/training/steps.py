@@ -138,7 +138,9 @@ def _step_weights(
     sum_gradients(stepped, ranks)
     add_prior_gradients(state.prior, state.model.net, examples)
     if settings.procedure.rewards_eta and "eta" in groups:
-        eta = torch.cat([p.flatten() for p in state.model.augmentation.parameters()])
+        named = state.model.augmentation.named_parameters()
+        widths = [p.flatten() for name, p in named if name.rpartition(".")[2] != "centre"]  # where ranges lie is free
+        eta = torch.cat(widths)
         (-settings.eta_reward * eta.norm()).backward()
     for optimiser in stepping:
         optimiser.step()

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lila.augment.registry import check_fits
 from lila.data.task import Task
 from lila.errors import CheckpointError
 from lila.training.architecture import count_outputs
@@ -38,7 +39,7 @@ def train_task(
         **options: arguments of `fit` and `resume`: progress, device.
     """
     net, augmentation = task.network(settings.seed, own), task.augmentation.make(own)
-    augmentation.check_shape(task.shape)
+    check_fits(augmentation, task.shape)
     if (folder / CHECKPOINT).exists():
         return resume(folder, net, data.train, augmentation, test=data.test, **options)
     options |= {"test": data.test, "folder": folder, "task": task, "settings": settings, "baseline": baseline}

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from math import sqrt
 from string import Template
@@ -28,7 +28,7 @@ _CV2_BORDERS = {
 
 def lie_code(
     generators: Mapping[str, Sequence[Sequence[float]]],
-    ranges: Mapping[str, float],
+    distribution: "CoefficientDistribution",
     padding: Padding,
     inputs: InputFormat,
 ) -> str:
@@ -36,18 +36,57 @@ def lie_code(
 
     Args:
         generators: 3 x 3 matrices by name.
-        ranges: the learned ranges by name.
+        distribution: the distribution of the generators' coefficients.
         padding: what lies outside the image.
         inputs: the images that are transformed.
     """
     return _filled(
         "torch",
-        ranges=[float(f"{ranges[name]:.6g}") for name in generators],
+        constants=distribution.constants(),
+        noise_dim=distribution.noise_dim,
+        coefficients=distribution.expression(),
         generators="".join(f"    {matrix},  # {_comment(name)}\n" for name, matrix in generators.items()),
         padding=padding.value,
         mean=_rounded(inputs.mean),
         std=_rounded(inputs.std),
     )
+
+
+@dataclass(frozen=True)
+class CoefficientDistribution:
+    """The distribution of coefficients c = mu + R eps, as code writes it.
+
+    Attributes:
+        matrix: R, shape (k, m) as nested lists, or its diagonal if the coefficients are independent.
+        centres: mu, or None if it is 0.
+    """
+
+    matrix: Sequence[Sequence[float]] | Sequence[float]
+    centres: Sequence[float] | None = None
+
+    @property
+    def noise_dim(self) -> int:
+        """The number of noise values that one transformation takes."""
+        first = self.matrix[0]
+        return len(self.matrix) if isinstance(first, float) else len(first)
+
+    def constants(self) -> str:
+        """Return the lines that define the constants of the distribution."""
+        rows = [[row] if isinstance(row, float) else row for row in self.matrix]
+        rounded = [[float(f"{value:.6g}") for value in row] for row in rows]
+        if isinstance(self.matrix[0], float):
+            lines = [f"RANGES = {[row[0] for row in rounded]}"]
+        else:
+            lines = ["MIXING = [", *(f"    {row}," for row in rounded), "]  # from noise to coefficients"]
+        if self.centres is not None:
+            lines.append(f"CENTRES = {[float(f'{value:.6g}') for value in self.centres]}")
+        return "\n".join(lines)
+
+    def expression(self) -> str:
+        """Return the expression of the coefficients of images, given their noise."""
+        independent = isinstance(self.matrix[0], float)
+        moved = "noise * torch.tensor(RANGES).to(noise)" if independent else "noise @ torch.tensor(MIXING).to(noise).T"
+        return moved if self.centres is None else f"torch.tensor(CENTRES).to(noise) + {moved}"
 
 
 def affine_code(library: str, affine: AffineParameters) -> str:
@@ -64,9 +103,10 @@ def affine_code(library: str, affine: AffineParameters) -> str:
         translate_x=_rounded(affine.translate[0]),
         translate_y=_rounded(affine.translate[1]),
         scale=_common_scale(affine),
-        scales=_rounded(affine.scale_x + affine.scale_y),
+        scales=_common_scale(affine) if affine.same_scale else _rounded(affine.scale_x + affine.scale_y),
         scale_x=_rounded(affine.scale_x),
         scale_y=_rounded(affine.scale_y),
+        keep_ratio=affine.same_scale,
         shear=_rounded(affine.shear),
         padding=affine.padding.value,
         border=_CV2_BORDERS[affine.padding],
@@ -85,11 +125,13 @@ def affine_json(affine: AffineParameters) -> dict[str, Any]:
     return {
         "affine": asdict(affine),
         "torchvision": common | {"scale": _common_scale(affine)},
-        "kornia": common | {"scale": _rounded(affine.scale_x + affine.scale_y)},
+        "kornia": common
+        | {"scale": _common_scale(affine) if affine.same_scale else _rounded(affine.scale_x + affine.scale_y)},
         "albumentations": {
             "rotate": _interval(affine.degrees),
             "translate_percent": {"x": _interval(affine.translate[0]), "y": _interval(affine.translate[1])},
             "scale": {"x": _rounded(affine.scale_x), "y": _rounded(affine.scale_y)},
+            "keep_ratio": affine.same_scale,
             "shear": {"x": _interval(affine.shear), "y": (0.0, 0.0)},
         },
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import torch
@@ -44,7 +44,9 @@ def record(
         differentiable: whether to keep a graph to the parameters of the augmentation.
         speedups: the shortcuts to take.
     """
-    views = model.views(x, noise)
+    views, view_weights = model.views(x, noise), model.view_weights(noise)
+    if view_weights is not None and not differentiable:
+        view_weights = view_weights.detach()
     if not (differentiable and views.requires_grad):
         # Every layer's output needs a place in the graph. The copy is for networks that begin with an in-place
         # operation.
@@ -52,7 +54,7 @@ def record(
             views = views.detach().requires_grad_().clone()
     start = views.grad_fn
     weights = {name: p.detach() for name, p in model.net.named_parameters()}
-    recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable)
+    recorder = _Recorder(tuple(layers), len(x), len(views), samples, differentiable, view_weights=view_weights)
     hooks = recorder.attach(model.net)
     try:
         with (
@@ -60,7 +62,7 @@ def record(
             LeanOperations() if speedups.lean_operations else nullcontext(),
             exposed(model.net, recorder.layers, weights, views),
         ):
-            outputs, head = model.average(views, len(x), weights), None
+            outputs, head = model.average(views, len(x), weights, view_weights=view_weights), None
             if speedups.linear_head:
                 outputs, head = recorder.with_head(outputs)
     finally:
@@ -92,6 +94,7 @@ class _Recorder:
         views: v = b s, the number of the network's inputs.
         samples: what becomes of the samples of an example.
         differentiable: whether inputs keep a graph.
+        view_weights: the weight of each view in averages, shape (b, s); None if it is 1/S.
         uses: per layer, the inputs a of each use.
         edges: per layer, the edge of the graph at the output of each use.
         shared: the layers that add a constant to the output of another.
@@ -104,6 +107,8 @@ class _Recorder:
     views: int
     samples: Samples
     differentiable: bool
+    _: KW_ONLY
+    view_weights: Tensor | None = None
     uses: list[list[Tensor]] = field(init=False)
     edges: list[list[GradientEdge]] = field(init=False)
     shared: SharedGradients = field(init=False, default_factory=SharedGradients)
@@ -170,5 +175,12 @@ class _Recorder:
             )
         raw = layer.rule.features(layer.module, x)
         if self.samples is Samples.AVERAGED:
-            raw = sum_over_samples(raw, self.batch, self.views) / (self.views // self.batch)
+            raw = self._average(raw)
         return layer.inputs(raw).unflatten(0, (self.batch, -1)).flatten(1, 2)
+
+    def _average(self, raw: Tensor) -> Tensor:
+        """Average features (v folds, ...) over the samples, to (b folds, ...)."""
+        if self.view_weights is None:
+            return sum_over_samples(raw, self.batch, self.views) / (self.views // self.batch)
+        by_row = self.view_weights.flatten().repeat_interleave(raw.shape[0] // self.views).to(raw.dtype)
+        return sum_over_samples(raw * by_row.reshape(-1, *(1 for _ in raw.shape[1:])), self.batch, self.views)

@@ -3,7 +3,7 @@
 The outputs of an invariant network are f_hat = 1/S sum_s f(x_s), so the gradient of f_hat at a layer's output for view
 s is g_s / S. Summed over s it is the average of the Jacobians g_s (Section 4.2, eq. 15). If the samples are kept apart,
 they act as further positions: the Jacobian of f_hat in a layer's weights is sum_{s,t} (g_st / S) a_st' (Section 4.1,
-eq. 12).
+eq. 12). Where views have weights, because their outcomes are enumerated, w_s takes the place of 1/S throughout.
 """
 
 from collections.abc import Sequence

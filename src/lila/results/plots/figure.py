@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lila._util.files import replaced
 from lila.errors import ArgumentError
+from lila.results.plots.flow import flow, plot_flow
 from lila.results.plots.samples import plot_samples
 from lila.results.plots.style import new_figure, save
 from lila.results.plots.trajectories import plot_trajectories
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _ROWS, _COLUMNS = 4, 7
+_DIRECTIONS = 2
 
 
 def draw_run(
@@ -42,10 +44,16 @@ def draw_run(
         raise ArgumentError(f"A picture is written to a .png, .svg or .pdf file, not to {path.name!r}.")
     if not run.ranges:
         raise ArgumentError("This run has no ranges to draw: its network is not averaged over transformations.")
-    figure = new_figure(11 if images is not None else 6.5, 3.8)
+    directions = _principal_directions(run)
+    widths = [1.15] + [1.0] * (images is not None) + [0.45] * bool(directions)
+    figure = new_figure(4.7 * sum(widths) if len(widths) > 1 else 6.5, 3.8)
     left: Figure | SubFigure = figure
+    if len(widths) > 1:
+        left, *others = figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0]
+        if directions:
+            _draw_directions(others[-1], run, directions)
     if images is not None:
-        left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1), squeeze=False)[0]
+        right = others[0]
         grid = right.subplots(min(_ROWS, len(images)), _COLUMNS, squeeze=False)
         plot_samples(grid.tolist(), run.model.augmentation, images, show)
         right.suptitle("images, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
@@ -54,3 +62,22 @@ def draw_run(
     axes.set_title("learned ranges" + (" (dashed: the data's)" if truth is not None else ""), fontsize=11, loc="left")
     with replaced(path) as temporary, torch.no_grad():
         save(figure, temporary, path.suffix[1:], dpi=140)
+
+
+def _principal_directions(run: Run) -> dict[str, Tensor]:
+    """Return the two largest directions of coupled ranges by label; none if nothing is coupled or can be drawn."""
+    augmentation = run.model.augmentation
+    if not augmentation.couplings() or flow(augmentation, run.shape) is None:
+        return {}
+    return dict(list(augmentation.directions(run.shape).items())[:_DIRECTIONS])
+
+
+def _draw_directions(figure: "SubFigure", run: Run, directions: Mapping[str, Tensor]) -> None:
+    """Draw directions as arrows, one below the other."""
+    rows = figure.subplots(_DIRECTIONS, 1, squeeze=False)[:, 0]
+    for axes, (label, noise) in zip(rows, directions.items(), strict=False):
+        plot_flow(axes, run.model.augmentation, run.shape, noise=noise)
+        axes.set_title(label.replace(", ", "\n"), fontsize=7, loc="left")
+    for axes in rows[len(directions) :]:
+        axes.set_visible(False)
+    figure.suptitle("principal directions", fontsize=11, x=0.02, ha="left")

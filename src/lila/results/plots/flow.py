@@ -17,15 +17,16 @@ _ARROWS = 7
 
 
 def flow(
-    augmentation: Augmentation, shape: Shape, seed: int = 0, arrows: int = _ARROWS
+    augmentation: Augmentation, shape: Shape, seed: int = 0, arrows: int = _ARROWS, *, noise: Tensor | None = None
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the starts and ends of the arrows that show one random transformation.
+    """Return the starts and ends of the arrows that show one transformation.
 
     Args:
         augmentation: the augmentation with its learned ranges.
         shape: the shape of an image, which ends with its height and width.
         seed: the seed of the transformation.
         arrows: the number of arrows along the longer side.
+        noise: the noise of the transformation, shape (k,); random by the seed if None.
 
     Returns:
         Two tensors of shape (n, 2), (x, y) in pixels from the centre of the image; None if inputs are not images, or
@@ -34,8 +35,9 @@ def flow(
     if len(shape) < 2:
         return None  # the inputs are not images
     like = next(augmentation.parameters(), torch.zeros(()))
-    example = torch.zeros(1, dtype=torch.long, device=like.device)
-    noise = Draw(seed).uniform(example, (augmentation.noise_dim,), like.dtype)[0]
+    if noise is None:
+        example = torch.zeros(1, dtype=torch.long, device=like.device)
+        noise = Draw(seed).uniform(example, (augmentation.noise_dim,), like.dtype)[0]
     height, width = shape[-2:]
     points = _points(height, width, arrows)
     with torch.no_grad():
@@ -51,8 +53,9 @@ def plot_flow(
     *,
     arrows: int = _ARROWS,
     colour: str = INK,
+    noise: Tensor | None = None,
 ) -> None:
-    """Draw one random transformation as arrows from where pixels are to where it takes them.
+    """Draw one transformation as arrows from where pixels are to where it takes them.
 
     Args:
         axes: the axes to draw on.
@@ -61,8 +64,9 @@ def plot_flow(
         seed: the seed of the transformation.
         arrows: the number of arrows along the longer side.
         colour: the colour of the arrows.
+        noise: the noise of the transformation, shape (k,); random by the seed if None.
     """
-    found = flow(augmentation, shape, seed, arrows)
+    found = flow(augmentation, shape, seed, arrows, noise=noise)
     if found is None:
         raise ArgumentError(
             f"{type(augmentation).__name__} has no picture of arrows for inputs of shape {shape}: it does not say "

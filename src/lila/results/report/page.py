@@ -113,24 +113,30 @@ def _truth(sheet: Sheet, name: str) -> str | None:
     return sheet.augmentation.readable(name, sheet.truth[name], sheet.shape)
 
 
-def _flow(sheet: Sheet) -> list[Markup]:
-    """Return pictures of two random transformations as arrows; none if the family has no such picture."""
+def _flow(sheet: Sheet) -> dict[str, Any] | None:
+    """Return pictures of two transformations as arrows: the principal directions if ranges are coupled, or random ones.
+
+    None if the family has no such picture.
+    """
     if flow(sheet.augmentation, sheet.shape) is None:
-        return []
+        return None
     text = "Arrows that show where a transformation of the learned distribution takes the pixels"
     draw = partial(plot_flow, augmentation=sheet.augmentation, shape=sheet.shape)
-    return [Markup(pictures.drawing(partial(draw, seed=seed), 2, 2, text)) for seed in (0, 1)]
+    chosen: list[dict[str, Any]] = [{"seed": 0}, {"seed": 1}]
+    caption = "Where two draws take the pixels."
+    if sheet.augmentation.couplings():
+        directions = list(sheet.augmentation.directions(sheet.shape).items())[: len(chosen)]
+        chosen = [{"noise": noise} for _, noise in directions]
+        caption = f"Principal directions of the learned distribution: {'; '.join(label for label, _ in directions)}."
+    drawn = [Markup(pictures.drawing(partial(draw, **one), 2, 2, text)) for one in chosen]
+    return {"pictures": drawn, "caption": caption}
 
 
 def _images(sheet: Sheet) -> dict[str, Any] | None:
     if sheet.images is None or not sheet.readable:
         return None
-    shares = sheet.augmentation.shares
-    strips = []
-    for name in sorted(shares, key=lambda name: -shares[name]):  # the slider begins with the largest
-        index = sheet.augmentation.noise_index(name)
-        if index is not None:
-            strips.append({"name": f"{name}, {sheet.readable[name]}", "url": pictures.strip(sheet, index)})
+    directions = sheet.augmentation.directions(sheet.shape)  # the slider begins with the largest
+    strips = [{"name": label, "url": pictures.strip(sheet, noise)} for label, noise in directions.items()]
     strips.append({"name": "everything at once: random draws", "url": pictures.draws(sheet)})
     return {
         "strips": strips,

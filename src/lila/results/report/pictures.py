@@ -42,11 +42,10 @@ def svg(figure: "Figure", text: str) -> str:
     return element.replace("<svg", f'<svg role="img" fill="currentColor" aria-label="{escape(text)}"', 1)
 
 
-def strip(sheet: Sheet, noise_index: int) -> str:
-    """Return frames side by side, a row per image, while one noise value goes from -1 to 1 and the others are 0."""
+def strip(sheet: Sheet, direction: Tensor) -> str:
+    """Return frames side by side, a row per image, while the noise goes from -1 to 1 times a direction (k,)."""
     assert sheet.images is not None
-    noise = torch.zeros(1, FRAMES, sheet.augmentation.noise_dim)
-    noise[0, :, noise_index] = torch.linspace(-1, 1, FRAMES)
+    noise = torch.linspace(-1, 1, FRAMES)[:, None] * direction.to("cpu", torch.float32)
     return _tiles(sheet, noise.expand(len(sheet.images), -1, -1))
 
 

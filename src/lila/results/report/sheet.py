@@ -90,7 +90,9 @@ class Sheet:
         noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] >= _NOTICEABLE]
         learned = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
-        return _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
+        sentence = _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
+        couplings = "; ".join(coupling.text() for coupling in self.augmentation.couplings())
+        return f"{sentence} Coupled: {couplings}." if couplings else sentence
 
     def undone(self, images: Tensor) -> Tensor:
         """Return inputs of the network as pictures in [0, 1]."""
