@@ -22,7 +22,7 @@ def _as_before() -> Iterator[None]:
 
 
 def test_families_are_made_by_name() -> None:
-    assert lila.augmentation_names() == ["affine", "rotation-of-points"]
+    assert lila.augmentation_names() == ["affine", "rotation-of-points", "colour", "series", "point-cloud"]
     made = lila.make_augmentation("affine", generators=["rotation"], padding="border", init=0.5)
     assert isinstance(made, lila.Affine2d)
     assert made.ranges == {"rotation": 0.5}
@@ -59,7 +59,7 @@ def test_what_cannot_be_made_is_refused(arguments: tuple[str, dict[str, Any]], m
 def test_what_cannot_be_registered_is_refused(name: str, family: Any, message: str) -> None:
     with pytest.raises(lila.ArgumentError, match=message):
         lila.register_augmentation(name, family)
-    assert lila.augmentation_names() == ["affine", "rotation-of-points"]
+    assert lila.augmentation_names() == ["affine", "rotation-of-points", "colour", "series", "point-cloud"]
 
 
 def define() -> type[lila.Augmentation]:
