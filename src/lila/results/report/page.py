@@ -132,12 +132,14 @@ def _images(sheet: Sheet) -> dict[str, Any] | None:
         if index is not None:
             strips.append({"name": f"{name}, {sheet.readable[name]}", "url": pictures.strip(sheet, index)})
     strips.append({"name": "everything at once: random draws", "url": pictures.draws(sheet)})
+    height, width = pictures.tile_size(sheet)
     return {
         "strips": strips,
         "frames": pictures.FRAMES,
         "grid": pictures.before_and_after(sheet),
         "count": len(sheet.images),
-        "ratio": f"{sheet.shape[-1]} / {len(sheet.images) * sheet.shape[-2]}",
+        "ratio": f"{width} / {len(sheet.images) * height}",
+        "kind": "series" if sheet.of_series else "image",
     }
 
 
