@@ -25,6 +25,7 @@ from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, CheckpointError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
+from .integrations.kornia import Kornia, KorniaRange
 from .integrations.tensorboard import TensorBoard
 from .laplace.evidence import Evidence
 from .laplace.posterior import Posterior
@@ -66,6 +67,8 @@ __all__ = [
     "ImageSet",
     "InputFormat",
     "InvariantModel",
+    "Kornia",
+    "KorniaRange",
     "LieImages",
     "LiePoints",
     "Likelihood",

@@ -10,6 +10,7 @@ from lila._util.choices import choose
 from lila._util.imports import import_by_path
 from lila.errors import ModelError
 from lila.networks.plain import Shape, cnn, image_shape, lenet, mlp
+from lila.networks.points import pointnet
 from lila.networks.resnet import FixupResNet, WideFixupResNet
 from lila.networks.series import cnn1d
 from lila.networks.vit import ViT
@@ -29,6 +30,7 @@ class ModelName(StrEnum):
     WRN_16_4 = "wrn-16-4"
     VIT = "vit"
     CNN1D = "cnn1d"
+    POINTNET = "pointnet"
 
 
 MODELS: dict[ModelName, tuple[str, Maker]] = {
@@ -56,6 +58,7 @@ MODELS: dict[ModelName, tuple[str, Maker]] = {
         lambda shape, outputs: ViT(image_shape("vit", shape), outputs),
     ),
     ModelName.CNN1D: ("for time series: convolutions 16-32-32 of width 5 with pooling, 64 hidden units, ReLU", cnn1d),
+    ModelName.POINTNET: ("for sets of points: 64-64 tanh units per point, their mean, 64 hidden units", pointnet),
 }
 
 
