@@ -1,0 +1,10 @@
+"""The gallery: each family of augmentations on data whose ranges are known, several seeds, with a picture.
+
+`python -m lila.reproduce.gallery` trains the cases, and writes `gallery.md` with its pictures. What was learned is kept
+in `gallery.json`, so that cases can be trained one by one.
+"""
+
+from lila.reproduce.gallery.cases import CASES, Case, Problem
+from lila.reproduce.gallery.page import write_page
+
+__all__ = ["CASES", "Case", "Problem", "write_page"]

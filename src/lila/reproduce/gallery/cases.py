@@ -1,0 +1,159 @@
+"""The cases of the gallery, one function each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from math import pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import lila.networks
+from lila.augment import Augmentation, Colour, PointCloud, TimeSeries
+from lila.augment.colour import turn_hues
+from lila.data.formats import Reading
+from lila.data.read import read
+from lila.reproduce.gallery.data import Labelled, digits, package, transform_once
+
+_INK, _PAPER = torch.tensor([0.9, 0.3, 0.3]), torch.tensor([0.3, 0.3, 0.3])
+_POINTS = 24
+_MNIST1D_LENGTHS = (12 + 60, 40)  # of a series of mnist1d before and after it is resampled
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a run of the gallery is made from.
+
+    Attributes:
+        train: the training data.
+        test: the test data.
+        net: the network, with its first weights.
+        augmentation: the family.
+        truth: the range of each transformation in the data; ranges that are left out are 0.
+        settings: settings of the run that are not the defaults.
+    """
+
+    train: Labelled
+    test: Labelled
+    net: nn.Module
+    augmentation: Augmentation
+    _: KW_ONLY
+    truth: Mapping[str, float]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of the gallery.
+
+    Attributes:
+        title: its heading.
+        text: what the data is, and what should be found.
+        make: makes the problem from a seed and a folder with data of the user's.
+    """
+
+    title: str
+    text: str
+    make: Callable[[int, str | None], Problem]
+
+
+def _mlp(shape: tuple[int, ...], outputs: int, seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    inputs = int(torch.tensor(shape).prod())
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 100), nn.Tanh(), nn.Linear(100, outputs))
+
+
+def _inked(x: Tensor) -> Tensor:
+    """Return grey digits (n, h, w) as red ones on grey paper, (n, 3, h, w)."""
+    return _PAPER[:, None, None] + (_INK - _PAPER)[:, None, None] * x.unsqueeze(1)
+
+
+def recoloured_digits(seed: int, folder: str | None) -> Problem:
+    """Digits in red ink, whose hue is then turned by any angle."""
+    inked = [(_inked(x), y) for x, y in digits(seed, 500)]
+    train, test = transform_once((inked[0], inked[1]), Colour(["hue"], init=pi), seed)
+    net = _mlp((3, 8, 8), 10, seed)
+    return Problem(train, test, net, Colour(), truth={"hue": pi}, settings={"epochs": 60})
+
+
+def inks(seed: int, folder: str | None) -> Problem:
+    """Digits in one of five inks, which is the class."""
+    parts = []
+    for x, _ in digits(seed, 500):
+        y = torch.arange(len(x)) % 5
+        parts.append((torch.einsum("nij,njhw->nihw", turn_hues(2 * pi * y / 5), _inked(x)), y))
+    return Problem(parts[0], parts[1], _mlp((3, 8, 8), 5, seed), Colour(), truth={}, settings={"epochs": 60})
+
+
+def photographs(seed: int, folder: str | None) -> Problem:
+    """Photographs of CIFAR-10, reduced to 16 x 16 pixels, whose hue is turned by any angle."""
+    data = read(folder or "cifar10", reading=Reading(seed=seed))
+    parts = []
+    for images in (data.train, data.test):
+        pixels = nn.functional.avg_pool2d(images.images(torch.arange(len(images))), 2)
+        parts.append((pixels, images.labels))
+    train, test = transform_once((parts[0], parts[1]), Colour(["hue"], init=pi), seed)
+    torch.manual_seed(seed)
+    net = lila.networks.make_model("cnn", (3, 16, 16), len(data.classes))
+    return Problem(train, test, net, Colour(), truth={"hue": pi}, settings={"epochs": 40})
+
+
+def shifted_mnist1d(seed: int, folder: str | None) -> Problem:
+    """Series of mnist1d's generator, shifted by up to 24 of its 72 steps and without its other changes."""
+    generator = package("mnist1d.data", "mnist1d")
+    chosen = generator.get_dataset_args()
+    before, after = _MNIST1D_LENGTHS
+    chosen.seed, chosen.num_samples, chosen.max_translation, chosen.padding = seed, 1000, 24, [60, 60]
+    chosen.scale_coeff, chosen.shear_scale, chosen.corr_noise_scale = 0.0, 0.0, 0.05
+    made = generator.make_dataset(chosen)
+    # Its digits begin at the left end. All are rolled by as many steps, so that they keep clear of both ends.
+    rolled = {name: torch.tensor(made[name], dtype=torch.float32).roll(10, 1).unsqueeze(1) for name in ("x", "x_test")}
+    train, test = ((rolled[x], torch.tensor(made[y])) for x, y in (("x", "y"), ("x_test", "y_test")))
+    half_range = (chosen.max_translation - 1) / 2 * after / before / (after / 2)
+    net = _mlp((1, after), 10, seed)
+    return Problem(train, test, net, TimeSeries(), truth={"shift": half_range}, settings={"epochs": 60})
+
+
+def turned_clouds(seed: int, folder: str | None) -> Problem:
+    """The 24 brightest pixels of a digit as points in space, brighter ones higher, turned about the vertical axis."""
+    parts = []
+    for x, y in digits(seed, 500):
+        value, place = x.flatten(1).topk(_POINTS, dim=1)
+        parts.append((torch.stack([(place % 8 - 3.5) / 4, (3.5 - place // 8) / 4, value / 2], dim=-1), y))
+    train, test = transform_once((parts[0], parts[1]), PointCloud(["z-rotation"], init=pi / 2), seed)
+    torch.manual_seed(seed)
+    net = lila.networks.make_model("pointnet", (_POINTS, 3), 10)
+    return Problem(train, test, net, PointCloud(), truth={"z-rotation": pi / 2}, settings={"epochs": 60})
+
+
+CASES: dict[str, Case] = {
+    "recoloured-digits": Case(
+        "Colour: recoloured digits",
+        "500 of scikit-learn's digits in red ink on grey paper, whose hue is then turned by a random angle. The digit "
+        "does not depend on its colour: the hue should be learned as a half turn to each side, which is all of it.",
+        recoloured_digits,
+    ),
+    "inks": Case(
+        "Colour: where it is the class",
+        "500 digits in five inks, 72° apart. The class is the ink: the hue should stay at zero.",
+        inks,
+    ),
+    "photographs": Case(
+        "Colour: recoloured photographs",
+        "Photographs of CIFAR-10 at 16 x 16 pixels (aeroplanes, cars, frogs and horses, 400 of each), whose hue is "
+        "turned by a random angle.",
+        photographs,
+    ),
+    "mnist1d": Case(
+        "Time series: shifted digits of mnist1d",
+        "800 series of the generator of mnist1d. Of its changes only the shift is left on, by up to ±6.4 of 40 steps.",
+        shifted_mnist1d,
+    ),
+    "clouds": Case(
+        "Points: digits turned about the vertical axis",
+        "The 24 brightest pixels of each of 500 digits as points in space, brighter ones higher. All are turned about "
+        "the z axis by up to ±90°, and not moved otherwise.",
+        turned_clouds,
+    ),
+}
+"""All cases by name."""
