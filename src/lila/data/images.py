@@ -23,10 +23,12 @@ class ImageSet:
         pixels: the images, of shape (n, c, h, w), as uint8 or as real numbers in [0, 1]; in memory or in files. Time
             series have the shape (n, c, t), and are any real numbers.
         labels: the number of the class of each image, shape (n,), int64.
+        of_series: whether these are time series.
     """
 
     pixels: Tensor | ImageFiles
     labels: Tensor
+    of_series: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -46,7 +48,7 @@ class ImageSet:
         pixels = self.pixels
         if isinstance(pixels, ImageFiles):
             return ImageSet(replace(pixels, paths=tuple(pixels.paths[i] for i in index.tolist())), self.labels[index])
-        return ImageSet(pixels[index], self.labels[index])
+        return ImageSet(pixels[index], self.labels[index], self.of_series)
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,10 @@ def numbered_classes(path: Path, train: Tensor, test: Tensor | None = None) -> t
 
 def _check_set(what: str, images: ImageSet, classes: int) -> None:
     shape, pixels, labels = tuple(images.pixels.shape), images.pixels, images.labels
-    is_series = len(shape) == SERIES_DIMENSIONS + 1
-    if not (is_series or len(shape) == 4) or min(shape) < 1:
+    kind, sides = ("series", ("channels", "time")) if images.of_series else ("images", ("channels", "height", "width"))
+    if len(shape) != 1 + len(sides) or min(shape) < 1:
         raise DataError(
-            f"{what} images have shape {shape} (number, channels, height, width), but each of these must be at least 1."
+            f"{what} {kind} have shape {shape} (number, {', '.join(sides)}), but each of these must be at least 1."
         )
     if labels.shape != shape[:1] or labels.dtype != torch.int64:
         raise DataError(
@@ -147,7 +149,7 @@ def _check_set(what: str, images: ImageSet, classes: int) -> None:
         )
     if isinstance(pixels, ImageFiles) or pixels.dtype == torch.uint8:
         return
-    if is_series:
+    if images.of_series:
         if not pixels.is_floating_point() or not pixels.isfinite().all():
             raise DataError(f"{what} series must be finite real numbers, but are other {pixels.dtype}.")
         return

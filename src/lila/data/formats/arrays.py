@@ -123,11 +123,12 @@ def _image_set(path: Path, x: NDArray[np.generic], y: NDArray[np.generic], names
         raise DataError(
             f"{path}: {names[1]} must be classes 0, 1, ... of shape (n,), but is {y.dtype} of shape {y.shape}."
         )
-    pixels = (_values if "series" in names[0] else _pixels)(path, x, names[0])
+    of_series = "series" in names[0]
+    pixels = (_values if of_series else _pixels)(path, x, names[0])
     if len(pixels) != len(y) or len(y) == 0:
-        what = "series" if "series" in names[0] else "images"
+        what = "series" if of_series else "images"
         raise DataError(f"{path}: {names[0]} has {len(pixels)} {what} but {names[1]} has {len(y)} labels.")
-    return ImageSet(pixels, torch.from_numpy(y.astype(np.int64)))
+    return ImageSet(pixels, torch.from_numpy(y.astype(np.int64)), of_series)
 
 
 def _values(path: Path, x: NDArray[np.generic], name: str) -> Tensor:

@@ -127,4 +127,4 @@ def _image_set(path: Path, file: _File, classes: tuple[str, ...]) -> ImageSet:
     if unknown is not None:
         raise DataError(f"{path} holds a series of class {unknown!r}, but its header names {', '.join(classes)}.")
     labels = torch.tensor([numbers[label] for label in file.labels])
-    return ImageSet(torch.from_numpy(file.series), labels)
+    return ImageSet(torch.from_numpy(file.series), labels, of_series=True)
