@@ -92,11 +92,11 @@ class TimeSeries(NamedRanges):
         views = x.unsqueeze(1).expand(-1, noise.shape[1], -1, -1)
         if any(name in change for name in _OF_TIME):
             views = resample(x, _source_times(change, x.shape[-1]), self.padding)
-        if "amplitude" in change:
-            views = views * (1 + change["amplitude"])[..., None, None]
-        if "offset" in change:
-            views = views + change["offset"][..., None, None]
-        return views
+        if "amplitude" not in change and "offset" not in change:
+            return views
+        zero = torch.zeros_like(noise[..., 0], dtype=x.dtype)
+        gain, offset = 1 + change.get("amplitude", zero), change.get("offset", zero)
+        return torch.addcmul(offset[..., None, None], views, gain[..., None, None])  # in one pass over the values
 
     def exporters(self) -> Mapping[str, Exporter]:
         return {"torch": partial(ranges_code, "series-torch", dict(self.ranges), padding=self.padding.value)}

@@ -19,6 +19,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.compiled`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
   Command: `python -m lila.benchmarks.cross_validation`
+- `family_speed`: the cost of each family of augmentations and of its gradient, in units of the affine warp's.
+  Command: `python -m lila.benchmarks.family_speed`
 - `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.
   Command: `python -m lila.benchmarks.laplace_torch`
 - `probe_noise`: the error that random probes add to a gradient, beside the noise of the sampled transformations.

@@ -55,6 +55,11 @@ BENCHMARKS = (
         needs="optuna",
     ),
     Benchmark(
+        "family_speed",
+        "the cost of each family of augmentations and of its gradient, in units of the affine warp's",
+        f"{_SCRIPT}family_speed",
+    ),
+    Benchmark(
         "laplace_torch",
         "the cost of the evidence and its gradient in the prior, in units of laplace-torch's",
         f"{_SCRIPT}laplace_torch",

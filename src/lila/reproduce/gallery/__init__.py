@@ -4,7 +4,7 @@
 in `gallery.json`, so that cases can be trained one by one.
 """
 
-from lila.reproduce.gallery.cases import CASES, Case, Problem
+from lila.reproduce.gallery.cases import CASES, Case, Folders, Problem
 from lila.reproduce.gallery.page import write_page
 
-__all__ = ["CASES", "Case", "Problem", "write_page"]
+__all__ = ["CASES", "Case", "Folders", "Problem", "write_page"]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from lila._util.memory import keep_heap
-from lila.reproduce.gallery.cases import CASES, Problem
+from lila.reproduce.gallery.cases import CASES, Folders, Problem
 from lila.reproduce.gallery.page import draw_case, write_page
 from lila.training.checkpoint import write_json
 from lila.training.fit import fit
@@ -41,12 +41,16 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} [all]")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of each case [3]")
     parser.add_argument("--out", type=Path, default=Path("docs"), metavar="FOLDER", help="[docs]")
-    parser.add_argument("--data", metavar="FOLDER", help="images per class, for the photographs [cifar10]")
+    parser.add_argument(
+        "--photographs", default="cifar10", metavar="DATA", help="a folder of images per class [cifar10]"
+    )
+    parser.add_argument("--series", default=".", metavar="FOLDER", help="with .ts files of the UCR archive [.]")
     parser.add_argument("--epochs", type=int, metavar="N", help="fewer epochs, to try the command out")
     arguments = parser.parse_args(given)
     unknown = [name for name in arguments.cases if name not in CASES]
     if unknown:
         parser.error(f"there is no case {unknown[0]!r}; choose from {', '.join(CASES)}")
+    folders = Folders(arguments.photographs, arguments.series)
     keep_heap()
     torch.set_num_threads(1)
     store = arguments.out / "results" / "gallery"
@@ -57,13 +61,13 @@ def main(given: Sequence[str] | None = None) -> int:
         for seed in range(arguments.seeds):
             if seed in [run["seed"] for run in runs]:
                 continue
-            problem = CASES[name].make(seed, arguments.data)
+            problem = CASES[name].make(seed, folders)
             runs = sorted([*runs, learn(problem, seed, arguments.epochs)], key=lambda run: run["seed"])
             print(name, json.dumps(runs[-1]), file=sys.stderr, flush=True)
             shape = tuple(problem.train[0].shape[1:])
             truth = {key: problem.augmentation.readable(key, value, shape) for key, value in problem.truth.items()}
             write_json(kept, {"truth": truth, "runs": runs})
-        problem = CASES[name].make(0, arguments.data)
+        problem = CASES[name].make(0, folders)
         draw_case(problem, [run["ranges"] for run in runs], arguments.out / "images" / f"gallery-{name}.png")
     results = {file.stem: json.loads(file.read_text()) for file in store.glob("*.json")}
     write_page(arguments.out, CASES, results)

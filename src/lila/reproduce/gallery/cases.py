@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from math import pi
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 import lila.networks
 from lila.augment import Augmentation, Colour, PointCloud, TimeSeries
 from lila.augment.colour import turn_hues
+from lila.augment.noise import Draw
 from lila.data.formats import Reading
 from lila.data.read import read
 from lila.reproduce.gallery.data import Labelled, digits, package, transform_once
@@ -18,6 +20,19 @@ from lila.reproduce.gallery.data import Labelled, digits, package, transform_onc
 _INK, _PAPER = torch.tensor([0.9, 0.3, 0.3]), torch.tensor([0.3, 0.3, 0.3])
 _POINTS = 24
 _MNIST1D_LENGTHS = (12 + 60, 40)  # of a series of mnist1d before and after it is resampled
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Data that does not come with a package.
+
+    Attributes:
+        photographs: the name of CIFAR-10, or a folder of images per class.
+        series: a folder with the .ts files of the UCR archive.
+    """
+
+    photographs: str = "cifar10"
+    series: str = "."
 
 
 @dataclass(frozen=True)
@@ -49,12 +64,12 @@ class Case:
     Attributes:
         title: its heading.
         text: what the data is, and what should be found.
-        make: makes the problem from a seed and a folder with data of the user's.
+        make: makes the problem from a seed and the folders of data that does not come with a package.
     """
 
     title: str
     text: str
-    make: Callable[[int, str | None], Problem]
+    make: Callable[[int, Folders], Problem]
 
 
 def _mlp(shape: tuple[int, ...], outputs: int, seed: int) -> nn.Module:
@@ -68,7 +83,7 @@ def _inked(x: Tensor) -> Tensor:
     return _PAPER[:, None, None] + (_INK - _PAPER)[:, None, None] * x.unsqueeze(1)
 
 
-def recoloured_digits(seed: int, folder: str | None) -> Problem:
+def recoloured_digits(seed: int, folders: Folders) -> Problem:
     """Digits in red ink, whose hue is then turned by any angle."""
     inked = [(_inked(x), y) for x, y in digits(seed, 500)]
     train, test = transform_once((inked[0], inked[1]), Colour(["hue"], init=pi), seed)
@@ -76,7 +91,7 @@ def recoloured_digits(seed: int, folder: str | None) -> Problem:
     return Problem(train, test, net, Colour(), truth={"hue": pi}, settings={"epochs": 60})
 
 
-def inks(seed: int, folder: str | None) -> Problem:
+def inks(seed: int, folders: Folders) -> Problem:
     """Digits in one of five inks, which is the class."""
     parts = []
     for x, _ in digits(seed, 500):
@@ -85,20 +100,19 @@ def inks(seed: int, folder: str | None) -> Problem:
     return Problem(parts[0], parts[1], _mlp((3, 8, 8), 5, seed), Colour(), truth={}, settings={"epochs": 60})
 
 
-def photographs(seed: int, folder: str | None) -> Problem:
-    """Photographs of CIFAR-10, reduced to 16 x 16 pixels, whose hue is turned by any angle."""
-    data = read(folder or "cifar10", reading=Reading(seed=seed))
+def photographs(seed: int, folders: Folders) -> Problem:
+    """800 photographs of CIFAR-10, reduced to 8 x 8 pixels, whose hue is turned by any angle."""
+    data = read(folders.photographs, reading=Reading(seed=seed))
     parts = []
-    for images in (data.train, data.test):
-        pixels = nn.functional.avg_pool2d(images.images(torch.arange(len(images))), 2)
-        parts.append((pixels, images.labels))
+    for part, images in enumerate((data.train, data.test)):
+        chosen = Draw(seed, part).subset(len(images), min(800, len(images)))
+        parts.append((nn.functional.avg_pool2d(images.images(chosen), 4), images.labels[chosen]))
     train, test = transform_once((parts[0], parts[1]), Colour(["hue"], init=pi), seed)
-    torch.manual_seed(seed)
-    net = lila.networks.make_model("cnn", (3, 16, 16), len(data.classes))
-    return Problem(train, test, net, Colour(), truth={"hue": pi}, settings={"epochs": 40})
+    net = _mlp((3, 8, 8), len(data.classes), seed)
+    return Problem(train, test, net, Colour(), truth={"hue": pi}, settings={"epochs": 40, "burn_in": 10})
 
 
-def shifted_mnist1d(seed: int, folder: str | None) -> Problem:
+def shifted_mnist1d(seed: int, folders: Folders) -> Problem:
     """Series of mnist1d's generator, shifted by up to 24 of its 72 steps and without its other changes."""
     generator = package("mnist1d.data", "mnist1d")
     chosen = generator.get_dataset_args()
@@ -114,7 +128,16 @@ def shifted_mnist1d(seed: int, folder: str | None) -> Problem:
     return Problem(train, test, net, TimeSeries(), truth={"shift": half_range}, settings={"epochs": 60})
 
 
-def turned_clouds(seed: int, folder: str | None) -> Problem:
+def shifted_demand(seed: int, folders: Folders) -> Problem:
+    """The daily demand for electricity in Italy, in summer or winter, shifted by up to 3 of 24 hours."""
+    data = read(str(Path(folders.series) / "ItalyPowerDemand_TEST.ts"), reading=Reading(test_share=0.4, seed=seed))
+    parts = [(images.images(torch.arange(len(images))), images.labels) for images in (data.train, data.test)]
+    train, test = transform_once((parts[0], parts[1]), TimeSeries(["shift"], init=0.25), seed)
+    net = _mlp((1, 24), 2, seed)
+    return Problem(train, test, net, TimeSeries(), truth={"shift": 0.25}, settings={"epochs": 60})
+
+
+def turned_clouds(seed: int, folders: Folders) -> Problem:
     """The 24 brightest pixels of a digit as points in space, brighter ones higher, turned about the vertical axis."""
     parts = []
     for x, y in digits(seed, 500):
@@ -123,7 +146,7 @@ def turned_clouds(seed: int, folder: str | None) -> Problem:
     train, test = transform_once((parts[0], parts[1]), PointCloud(["z-rotation"], init=pi / 2), seed)
     torch.manual_seed(seed)
     net = lila.networks.make_model("pointnet", (_POINTS, 3), 10)
-    return Problem(train, test, net, PointCloud(), truth={"z-rotation": pi / 2}, settings={"epochs": 60})
+    return Problem(train, test, net, PointCloud(), truth={"z-rotation": pi / 2}, settings={"epochs": 40})
 
 
 CASES: dict[str, Case] = {
@@ -140,14 +163,20 @@ CASES: dict[str, Case] = {
     ),
     "photographs": Case(
         "Colour: recoloured photographs",
-        "Photographs of CIFAR-10 at 16 x 16 pixels (aeroplanes, cars, frogs and horses, 400 of each), whose hue is "
-        "turned by a random angle.",
+        "800 photographs of CIFAR-10, of aeroplanes, cars, frogs and horses, at 8 x 8 pixels. Their hue is turned by a "
+        "random angle.",
         photographs,
     ),
     "mnist1d": Case(
         "Time series: shifted digits of mnist1d",
         "800 series of the generator of mnist1d. Of its changes only the shift is left on, by up to ±6.4 of 40 steps.",
         shifted_mnist1d,
+    ),
+    "demand": Case(
+        "Time series: shifted days of ItalyPowerDemand",
+        "617 days of the demand for electricity in Italy, an hour a step, from the UCR archive; the classes are summer and "
+        "winter. Each day is shifted by up to ±3 hours.",
+        shifted_demand,
     ),
     "clouds": Case(
         "Points: digits turned about the vertical axis",

@@ -30,8 +30,8 @@ This page is written by a command, which also trains the runs that are not in `r
 python -m lila.reproduce.gallery --seeds 3 --out docs
 ```
 
-`--data FOLDER` is a folder of images per class for the photographs. The cases need scikit-learn, matplotlib and
-mnist1d.
+`--photographs` is a folder of images per class, `--series` a folder of `.ts` files, as they come inside aeon. The cases
+also need scikit-learn, matplotlib and mnist1d.
 """
 
 Results = Mapping[str, Any]
