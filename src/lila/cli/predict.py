@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
             "lila.load(folder).model(series), with series scaled as task.scaling in its run.json says."
         )
     paths = tuple(_image_paths(arguments.images))
-    files = ImageFiles(paths, task.shape[0], task.shape[1:], arguments.resize or task.recipe.size is not None)
+    channels, height, width = task.shape
+    files = ImageFiles(paths, channels, (height, width), arguments.resize or task.recipe.size is not None)
     text = (_json if arguments.json else _csv)(
         paths, probabilities(opened, task, files, by_posterior=arguments.posterior), task.classes
     )
