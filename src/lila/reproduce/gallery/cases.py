@@ -86,9 +86,19 @@ def recoloured_digits(seed: int, folders: Folders) -> Problem:
     return _changed_digits(seed, {"hue": pi}, Colour())
 
 
+def partly_recoloured_digits(seed: int, folders: Folders) -> Problem:
+    """Digits in red ink, whose hue is then turned by up to 120 degrees."""
+    return _changed_digits(seed, {"hue": 2 * pi / 3}, Colour())
+
+
 def faded_digits(seed: int, folders: Folders) -> Problem:
     """Digits in red ink, raised to a random power between a quarter and four."""
     return _changed_digits(seed, {"gamma": log(4)}, Colour())
+
+
+def dimmed_digits(seed: int, folders: Folders) -> Problem:
+    """Digits in red ink, with random brightness, contrast and saturation."""
+    return _changed_digits(seed, {"brightness": 0.5, "contrast": 0.5, "saturation": 0.8}, Colour())
 
 
 def channels_of_digits(seed: int, folders: Folders) -> Problem:
@@ -177,16 +187,26 @@ CASES: dict[str, Case] = {
         "does not depend on its colour: the hue should be learned as a half turn to each side, which is all of it.",
         recoloured_digits,
     ),
+    "partly-recoloured-digits": Case(
+        "Colour: partly recoloured digits",
+        "The same digits, whose hue is turned by up to ±120° only. The digit does not depend on the other hues either.",
+        partly_recoloured_digits,
+    ),
     "faded-digits": Case(
         "Colour: gamma",
         "The same digits, raised to a random power between a quarter and four.",
         faded_digits,
     ),
+    "dimmed-digits": Case(
+        "Colour: brightness, contrast and saturation",
+        "The same digits, with random brightness, contrast and saturation. That the data varies in a way does not mean "
+        "that the evidence is larger if the network is averaged over it: here it is not, and the ranges stay at zero.",
+        dimmed_digits,
+    ),
     "channels": Case(
         "Colour: gains of the channels",
-        "The same digits, with each channel multiplied by a random factor between 0.1 and 1.9. Red ink on grey paper can "
-        "be read in the red channel alone. The others carry nothing, and the evidence wipes them out; the gain of the "
-        "red channel can be had from the network without averaging.",
+        "The same digits, with each channel multiplied by a random factor between 0.1 and 1.9. Red ink on grey paper "
+        "can be read in the red channel alone; in the others, a digit does not show.",
         channels_of_digits,
     ),
     "inks": Case(
@@ -196,8 +216,8 @@ CASES: dict[str, Case] = {
     ),
     "photographs": Case(
         "Colour: recoloured photographs",
-        "1,600 photographs of CIFAR-10, of aeroplanes, cars, frogs and horses, at 8 x 8 pixels. Their hue is turned by a "
-        "random angle. No other range was changed, but photographs differ in contrast and saturation by themselves.",
+        "1,600 photographs of CIFAR-10, of aeroplanes, cars, frogs and horses, at 8 x 8 pixels. Their hue is turned by "
+        "a random angle. Nothing else was changed, but photographs differ in contrast and saturation by themselves.",
         photographs,
     ),
     "mnist1d": Case(

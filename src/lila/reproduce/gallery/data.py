@@ -1,9 +1,6 @@
 """Real data for the gallery, transformed by known ranges."""
 
 import importlib
-import json
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -34,16 +31,6 @@ def transform_once(data: tuple[Labelled, Labelled], by: Augmentation, seed: int)
         with torch.no_grad():
             parts.append((by(x, noise)[:, 0], y))
     return parts[0], parts[1]
-
-
-def molecules() -> tuple[list[Tensor], list[list[int]]]:
-    """Return the positions, in angstrom, and the atomic numbers of the 162 molecules of the G2 set, from ase."""
-    spec = find_spec("ase")
-    if spec is None or spec.origin is None:
-        raise DataError("The molecules come with ase: pip install ase.")
-    stored = json.loads((Path(spec.origin).parent / "collections" / "g2.json").read_text())
-    found = [stored[str(i)] for i in stored["ids"]]
-    return [torch.tensor(one["positions"]) for one in found], [one["numbers"] for one in found]
 
 
 def package(name: str, distribution: str) -> ModuleType:

@@ -22,7 +22,8 @@ _HEAD = """# Gallery
 
 Each family of augmentations on real data that was transformed by known ranges. Every range of the family is learned,
 from zero; "in the data" is the range by which the data was transformed, and is empty for what was left alone. Dashed in
-the pictures: the ranges of the data.
+the pictures: the ranges of the data. Settings are the defaults but for 60 or 100 epochs, and a burn-in of 20 epochs for
+the photographs.
 
 This page is written by a command, which also trains the runs that are not in `results/gallery/` yet:
 
