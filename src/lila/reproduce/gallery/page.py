@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lila._util.files import replaced
 from lila.augment import Augmentation
@@ -32,11 +32,11 @@ python -m lila.reproduce.gallery --seeds 3 --out docs
 ```
 
 `--photographs` is a folder of images per class, `--series` a folder of `.ts` files, as they come inside aeon. The cases
-also need scikit-learn, matplotlib and mnist1d.
+also need scikit-learn, matplotlib and mnist1d; one needs kornia.
 """
 
 Results = Mapping[str, Any]
-"""What the runs of a case learned, as `gallery.json` holds it."""
+"""What the runs of a case learned, as its file in `results/gallery` holds it."""
 
 
 def write_page(folder: Path, cases: Mapping[str, Case], results: Mapping[str, Results]) -> None:
@@ -82,8 +82,8 @@ def draw_case(problem: Problem, ranges: Sequence[Mapping[str, float]], path: Pat
     grid = right.subplots(_ROWS, _COLUMNS, squeeze=False).tolist()
     augmentation = problem.augmentation
     with torch.no_grad():
-        for parameter in augmentation.parameters():  # they are the ranges themselves
-            parameter.copy_(torch.tensor([ranges[0][name] for name in augmentation.ranges]))
+        learned = torch.tensor([ranges[0][name] for name in augmentation.ranges])  # the parameters are the ranges
+        nn.utils.vector_to_parameters(learned, augmentation.parameters())
     shown = problem.test[0][:_ROWS]
     if shown.shape[-1] == 3:
         _plot_clouds(grid, augmentation, shown)
