@@ -142,7 +142,7 @@ def test_gradients_in_the_ranges_are_those_of_central_differences(family: Family
         return (made(x, noise) * weights).sum()
 
     if init == 0 and "shift" in family.names:
-        return  # at zero each value of a series lies on a kink of its interpolation
+        pytest.skip("at zero each value of a series lies on a kink of its interpolation")
     (gradient,) = torch.autograd.grad(value(), made.eta)
     torch.testing.assert_close(
         gradient, central_differences(lambda: float(value().detach()), made.eta), rtol=1e-6, atol=1e-7

@@ -1,7 +1,7 @@
 """The gallery: each family of augmentations on data whose ranges are known, several seeds, with a picture.
 
-`python -m lila.reproduce.gallery` trains the cases, and writes `gallery.md` with its pictures. What each case learned is
-kept in a file of its own in `results/gallery`, so that cases can be trained one by one.
+`python -m lila.reproduce.gallery` trains the cases, and writes `gallery.md` with its pictures. What each case learned
+is kept in a file of its own in `results/gallery`, so that cases can be trained one by one.
 """
 
 from lila.reproduce.gallery.cases import CASES, Case, Folders, Problem
