@@ -4,6 +4,7 @@ from ._util.ranks import RankError, Ranks
 from .augment import (
     Affine2d,
     Augmentation,
+    Colour,
     Compose,
     Coupling,
     DiscreteFamily,
@@ -13,10 +14,12 @@ from .augment import (
     LieImages,
     LiePoints,
     Parameterisation,
+    PointCloud,
     QuarterTurns,
     Range,
     RangeFamily,
     Rotation2d,
+    TimeSeries,
     VerticalFlip,
     augmentation_names,
     make_augmentation,
@@ -32,6 +35,7 @@ from .data.formats.format import Format, Reading, register_format
 from .data.images import ImageData, ImageSet
 from .data.task import Recipe, Task, load_data
 from .errors import ArgumentError, CheckpointError, DataError, LilaError, MemoryBudgetError, ModelError, NumericalError
+from .integrations.kornia import Kornia, KorniaRange
 from .integrations.tensorboard import TensorBoard
 from .laplace.evidence import Evidence
 from .laplace.posterior import Posterior
@@ -61,6 +65,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "CheckpointError",
+    "Colour",
     "Compose",
     "Coupling",
     "DataError",
@@ -80,6 +85,8 @@ __all__ = [
     "ImageSet",
     "InputFormat",
     "InvariantModel",
+    "Kornia",
+    "KorniaRange",
     "LearnedTransform",
     "LieImages",
     "LiePoints",
@@ -89,6 +96,7 @@ __all__ = [
     "ModelError",
     "NumericalError",
     "Parameterisation",
+    "PointCloud",
     "Posterior",
     "QuarterTurns",
     "Range",
@@ -107,6 +115,7 @@ __all__ = [
     "Structure",
     "Task",
     "TensorBoard",
+    "TimeSeries",
     "VerticalFlip",
     "augmentation_names",
     "class_scores",

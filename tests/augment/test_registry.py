@@ -22,7 +22,16 @@ from lila.augment.registry import (
 )
 
 FLIPS = ["horizontal-flip", "vertical-flip", "quarter-turns"]
-NAMES = ["affine", "correlated-affine", "off-centre-affine", *FLIPS, "rotation-of-points"]
+NAMES = [
+    "affine",
+    "correlated-affine",
+    "off-centre-affine",
+    *FLIPS,
+    "rotation-of-points",
+    "colour",
+    "series",
+    "point-cloud",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +89,7 @@ def test_a_family_that_does_not_fit_is_refused_with_those_that_do() -> None:
     check_fits(lila.Affine2d(), (1, 8, 8))
     assert fitting_families((1, 8, 8)) == [*NAMES[:3], *FLIPS]
     with pytest.raises(lila.DataError, match="none of the registered ones"):
-        check_fits(lila.Affine2d(), (2, 2))
+        check_fits(lila.Affine2d(), (2, 2, 2, 2))
 
 
 @pytest.mark.parametrize(

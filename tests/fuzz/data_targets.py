@@ -26,8 +26,8 @@ def read_data(folder: Path) -> None:
         assert images.shape == (len(part), *data.train.shape)
         assert images.numel() > 0
         assert images.isfinite().all()
-        assert images.min() >= 0
-        assert images.max() <= 1
+        assert part.of_series or images.min() >= 0
+        assert part.of_series or images.max() <= 1
         assert part.labels.dtype == torch.int64
         assert 0 <= int(part.labels.min()) <= int(part.labels.max()) < len(data.classes)
 
@@ -47,6 +47,18 @@ def npz_files() -> Files:
     pixels = random_pixels(6, 4, 5, 3)
     np.savez_compressed(content, x_train=pixels, y_train=labels, x_test=pixels[:3], y_test=labels[:3, None])
     return {"data.npz": content.getvalue()}
+
+
+def series_files() -> Files:
+    content = io.BytesIO()
+    np.savez(content, series=random_pixels(8, 2, 5) - 100.0, labels=np.arange(8) % 2)
+    return {"data.npz": content.getvalue()}
+
+
+def ts_files() -> Files:
+    lines = [f"{','.join(map(str, row))}:{'ab'[i % 2]}" for i, row in enumerate(random_pixels(8, 6).tolist())]
+    text = "\n".join(["@problemName x", "@timeStamps false", "@classLabel true a b", "@data", *lines])
+    return {"x_TRAIN.ts": text.encode(), "x_TEST.ts": text.encode()}
 
 
 def idx_files() -> Files:
@@ -120,6 +132,8 @@ def _image(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]", kind: str)
 TARGETS = (
     Target("npy", npy_files, read_data),
     Target("npz", npz_files, read_data, (*GENERIC, inside_zip, inside_zip, inside_zip)),
+    Target("series", series_files, read_data, (*GENERIC, inside_zip, inside_zip, inside_zip)),
+    Target("ts", ts_files, read_data),
     Target("idx", idx_files, read_data),
     Target("idx-gzip", idx_gzip_files, read_data, (*GENERIC, inside_gzip, inside_gzip)),
     Target("cifar", cifar_files, read_data),

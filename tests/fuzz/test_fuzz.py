@@ -42,7 +42,7 @@ def test_the_files_of_a_run_are_the_same_each_time() -> None:
 
 
 def test_every_format_is_fuzzed() -> None:
-    assert {format_.name for format_ in formats()} == {"folder", "idx", "arrays", "archive", "cifar"}
+    assert {format_.name for format_ in formats()} == {"folder", "idx", "arrays", "ts", "archive", "cifar"}
 
 
 def failing(action: Callable[[], object]) -> Target:

@@ -14,7 +14,8 @@ from lila.networks import MODELS, FixupResNet, ModelName, ViT, WideFixupResNet, 
 from lila.training.architecture import build, describe
 
 Shape = tuple[int, int, int]
-NAMES = [name.value for name in ModelName]
+OTHERS = ("cnn1d", "pointnet")  # networks for other inputs than images
+NAMES = [name.value for name in ModelName if name.value not in OTHERS]
 TINY: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "resnet": (lambda: FixupResNet(1, 2, depth=8, width=2), 5),
     "wide resnet": (lambda: WideFixupResNet(1, 2, depth=10, widening=1), 4),

@@ -113,6 +113,13 @@ class Augmentation(nn.Module, ABC):
     def check_shape(self, shape: Shape) -> None:
         """Raise DataError if the family cannot transform inputs of this shape; every shape is fine by default."""
 
+    def adapt(self, inputs: InputFormat) -> None:
+        """Take note of the inputs that the family will transform; nothing by default.
+
+        It is called before training by those who know how the data was scaled, as `lila train` does. What a family
+        keeps belongs to its `arguments`.
+        """
+
     def view_shape(self, shape: Shape) -> Shape:
         """Return the shape of a transformed input; a family that crops its inputs returns another than theirs."""
         return shape

@@ -73,6 +73,10 @@ class Compose(Augmentation):
             part.check_shape(shape)
             shape = part.view_shape(shape)
 
+    def adapt(self, inputs: InputFormat) -> None:
+        for part in self._parts():
+            part.adapt(inputs)
+
     def view_shape(self, shape: Shape) -> Shape:
         for part in self._parts():
             shape = part.view_shape(shape)

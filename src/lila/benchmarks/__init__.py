@@ -23,6 +23,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.correlated_ranges`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
   Command: `python -m lila.benchmarks.cross_validation`
+- `family_speed`: the cost of each family of augmentations and of its gradient, in units of the affine warp's.
+  Command: `python -m lila.benchmarks.family_speed`
 - `few_images`: what is learned from few photographs in classes of unequal size, and what the evidence is made of.
   Command: `python -m lila.benchmarks.few_images --out FOLDER`
 - `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.

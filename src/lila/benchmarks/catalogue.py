@@ -65,6 +65,11 @@ BENCHMARKS = (
         needs="optuna",
     ),
     Benchmark(
+        "family_speed",
+        "the cost of each family of augmentations and of its gradient, in units of the affine warp's",
+        f"{_SCRIPT}family_speed",
+    ),
+    Benchmark(
         "few_images",
         "what is learned from few photographs in classes of unequal size, and what the evidence is made of",
         f"{_SCRIPT}few_images --out FOLDER",

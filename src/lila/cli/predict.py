@@ -17,7 +17,7 @@ from lila._util.memory import available_bytes
 from lila._util.spreadsheets import safe_cell
 from lila.cli.options import add_own_code_options, own_code, takes_folder, takes_path
 from lila.data.image_files import SUFFIXES, ImageFiles, image_paths
-from lila.data.images import ImageSet
+from lila.data.images import SERIES_DIMENSIONS, ImageSet
 from lila.errors import DataError, NumericalError
 from lila.model.invariant import InvariantModel
 from lila.training.description import TaskDescription
@@ -56,8 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     opened, task = open_run(arguments.run, own_code(arguments))
     if task is None:
         raise DataError(f"{arguments.run} was not made by `lila train`: how its images were scaled is not known.")
+    if len(task.shape) == SERIES_DIMENSIONS:
+        raise DataError(
+            f"{arguments.run} classifies time series, but this command reads image files. Predict in Python: "
+            "lila.load(folder).model(series), with series scaled as task.scaling in its run.json says."
+        )
     paths = tuple(_image_paths(arguments.images))
-    files = ImageFiles(paths, task.shape[0], task.shape[1:], arguments.resize or task.recipe.size is not None)
+    channels, height, width = task.shape
+    files = ImageFiles(paths, channels, (height, width), arguments.resize or task.recipe.size is not None)
     text = (_json if arguments.json else _csv)(
         paths, probabilities(opened, task, files, by_posterior=arguments.posterior), task.classes
     )

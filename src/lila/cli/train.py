@@ -2,10 +2,11 @@
 
 DATA is a name that `lila data list` shows, or a path: a folder of images per class (with or
 without train/ and test/), IDX files, CIFAR-10's binary version, .npz or .npy arrays, or an
-archive of these. The test part is reported on after the last epoch and used for nothing else.
-Then the same network is trained without invariance, to compare with (not with --no-baseline).
-What is not given follows from the number of images. The preset `paper` has the paper's
-settings for this kind of image, with a pass over all images after each epoch.
+archive of these. Time series come as arrays or .ts files. The test part is reported on after the
+last epoch and used for nothing else. Then the same network is trained without invariance, to
+compare with (not with --no-baseline). What is not given follows from the kind and the number of
+inputs. The preset `paper` has the paper's settings for this kind of image, with a pass over all
+images after each epoch.
 """
 
 import argparse
@@ -49,7 +50,7 @@ from lila.training.choices import (
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
 from lila.training.lock import FolderInUseError
 from lila.training.methods import MethodName
-from lila.training.presets import PRESETS, Preset, PresetName
+from lila.training.presets import Preset, PresetName, find_preset
 from lila.training.progress import ProgressName
 from lila.training.run import Run
 from lila.training.settings import Settings
@@ -61,6 +62,7 @@ EXAMPLES = """examples:
   lila train photos/ --size 32 --model resnet-8-8
   lila train photos/ --size 32 --seeds 5 --jobs 2
   lila train mnist --transform scaled --augment correlated-affine
+  lila train beats.npz
   lila train scans.npz --generators rotation,x-scale --method augerino"""
 
 CHOICES: dict[str, Any] = {
@@ -134,9 +136,8 @@ def add_augmentation(parser: argparse.ArgumentParser) -> None:
         "--augment",
         metavar="NAME[,NAME]",
         type=read_names,
-        default="affine",
         help="families of transformations that `lila augmentations` lists, applied in this order, or "
-        "package.module:Class for a family of your own [affine]",
+        "package.module:Class for a family of your own [affine; series for time series]",
     )
     generators = ", ".join(make_augmentation("affine").ranges)
     group.add_argument("--generators", metavar="NAMES", help=f"of affine: {generators} [all]")
@@ -226,7 +227,7 @@ def make_data(arguments: argparse.Namespace) -> tuple[Task, Preset]:
     """Make the data ready, and choose the preset for its kind of images."""
     recipe = Recipe(source=source(arguments.data), **given_recipe(arguments))
     data = read_source(recipe, arguments.data_dir)
-    preset = PRESETS[PresetName(arguments.preset), data.train.shape[0] == 3]
+    preset = find_preset(PresetName(arguments.preset), data.train.shape)
     return prepare(data, recipe, workers=arguments.workers), preset
 
 
@@ -239,7 +240,8 @@ def describe_task(arguments: argparse.Namespace, data: Task, preset: Preset) -> 
         "parameterisation": arguments.parameterisation,
     }
     described = AugmentationDescription(
-        arguments.augment, {name: value for name, value in augmentation.items() if value is not None}
+        arguments.augment or preset.augmentation,
+        {name: value for name, value in augmentation.items() if value is not None},
     )
     return TaskDescription.of(data, arguments.model or preset.model, described, arguments.data_dir)
 

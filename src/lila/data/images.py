@@ -1,4 +1,4 @@
-"""Labelled images in one form, whatever they were read from."""
+"""Labelled images and time series in one form, whatever they were read from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,30 +11,35 @@ from lila.augment.noise import Draw
 from lila.data.image_files import ImageFiles
 from lila.errors import ArgumentError, DataError
 
+SERIES_DIMENSIONS = 2
+"""The dimensions of one time series, (channels, time); an image has one more."""
+
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Labelled images.
+    """Labelled images, or labelled time series.
 
     Attributes:
-        pixels: the images, of shape (n, c, h, w), as uint8 or as real numbers in [0, 1]; in memory or in files.
+        pixels: the images, of shape (n, c, h, w), as uint8 or as real numbers in [0, 1]; in memory or in files. Time
+            series have the shape (n, c, t), and are any real numbers.
         labels: the number of the class of each image, shape (n,), int64.
+        of_series: whether these are time series.
     """
 
     pixels: Tensor | ImageFiles
     labels: Tensor
+    of_series: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """The (channels, height, width) of an image."""
-        _, channels, height, width = self.pixels.shape
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """The (channels, height, width) of an image, or the (channels, time) of a series."""
+        return tuple(self.pixels.shape[1:])
 
     def images(self, index: Tensor) -> Tensor:
-        """Return the images with these indices, in [0, 1] and float32."""
+        """Return the images with these indices, in [0, 1] and float32, or the series as they are."""
         pixels = self.pixels[index]
         return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels.float()
 
@@ -43,7 +48,7 @@ class ImageSet:
         pixels = self.pixels
         if isinstance(pixels, ImageFiles):
             return ImageSet(replace(pixels, paths=tuple(pixels.paths[i] for i in index.tolist())), self.labels[index])
-        return ImageSet(pixels[index], self.labels[index])
+        return ImageSet(pixels[index], self.labels[index], self.of_series)
 
 
 @dataclass(frozen=True)
@@ -127,9 +132,10 @@ def numbered_classes(path: Path, train: Tensor, test: Tensor | None = None) -> t
 
 def _check_set(what: str, images: ImageSet, classes: int) -> None:
     shape, pixels, labels = tuple(images.pixels.shape), images.pixels, images.labels
-    if len(shape) != 4 or min(shape) < 1:
+    kind, sides = ("series", ("channels", "time")) if images.of_series else ("images", ("channels", "height", "width"))
+    if len(shape) != 1 + len(sides) or min(shape) < 1:
         raise DataError(
-            f"{what} images have shape {shape} (number, channels, height, width), but each of these must be at least 1."
+            f"{what} {kind} have shape {shape} (number, {', '.join(sides)}), but each of these must be at least 1."
         )
     if labels.shape != shape[:1] or labels.dtype != torch.int64:
         raise DataError(
@@ -142,6 +148,10 @@ def _check_set(what: str, images: ImageSet, classes: int) -> None:
             f"they must lie between 0 and {classes - 1}."
         )
     if isinstance(pixels, ImageFiles) or pixels.dtype == torch.uint8:
+        return
+    if images.of_series:
+        if not pixels.is_floating_point() or not pixels.isfinite().all():
+            raise DataError(f"{what} series must be finite real numbers, but are other {pixels.dtype}.")
         return
     if not pixels.is_floating_point() or not (pixels.min() >= 0 and pixels.max() <= 1):  # false for NaN too
         raise DataError(f"{what} images must be uint8, or real numbers in [0, 1], but are other {pixels.dtype}.")

@@ -5,7 +5,7 @@ from pathlib import Path
 from lila._util.choices import check_instance
 from lila.data import digits
 from lila.data.formats import Reading, recognise
-from lila.data.images import ImageData
+from lila.data.images import SERIES_DIMENSIONS, ImageData
 from lila.data.sources import KNOWN, data_folder, find
 from lila.errors import ArgumentError, DataError
 
@@ -27,9 +27,11 @@ def read(source: str, data_dir: Path | None = None, reading: Reading | None = No
     reading = reading or Reading()
     data = digits.read_digits(reading.seed) if source == digits.NAME else _read_path(_find(source, data_dir), reading)
     if reading.size is not None and data.train.shape[1:] != reading.size:
+        of_series = len(data.train.shape) == SERIES_DIMENSIONS
+        what = "time series" if of_series else f"{data.train.shape[1]} x {data.train.shape[2]} pixels in other files"
         raise ArgumentError(
-            f"Only images in folders are resized, but {source} holds {data.train.shape[1]} x {data.train.shape[2]} "
-            "pixels in other files. Leave the size out, or resize the arrays yourself."
+            f"Only images in folders are resized, but {source} holds {what}. Leave the size out, or resize the arrays "
+            "yourself."
         )
     return data
 

@@ -2,6 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from math import prod
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from lila._util.memory import available_bytes
 from lila.augment.noise import Draw
 from lila.data.examples import Data
 from lila.data.formats import Reading
-from lila.data.images import ImageData, ImageSet
+from lila.data.images import SERIES_DIMENSIONS, ImageData, ImageSet
 from lila.data.read import read
 from lila.data.transformed import VersionName, transformed
 from lila.errors import ArgumentError
@@ -27,9 +28,10 @@ class ScalingName(StrEnum):
     """The ways to scale pixels."""
 
     AUTO = "auto"
-    """Grey images to [0, 1], colour images standardised, which is what the paper does for its data sets."""
+    """Grey images to [0, 1], colour images standardised, which is what the paper does for its data sets; time series
+    standardised."""
     UNIT = "unit"
-    """To [0, 1]."""
+    """To [0, 1]; time series stay as they are."""
     STANDARD = "standard"
     """To mean 0 and variance 1 per channel, over the training images."""
 
@@ -47,7 +49,7 @@ class Scaling:
     std: tuple[float, ...]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Scale images (b, c, h, w)."""
+        """Scale images (b, c, h, w), or series (b, c, t)."""
         mean, std = self._of(images)
         return (images - mean) / std
 
@@ -57,7 +59,8 @@ class Scaling:
         return images * std + mean
 
     def _of(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        return images.new_tensor(self.mean)[:, None, None], images.new_tensor(self.std)[:, None, None]
+        shape = (-1, *(1 for _ in images.shape[2:]))
+        return images.new_tensor(self.mean).view(shape), images.new_tensor(self.std).view(shape)
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Task:
         recipe: the choices by which the data was made ready.
         train: the training data.
         test: the test data; None if there is none.
-        shape: (channels, height, width) of an image.
+        shape: (channels, height, width) of an image, or (channels, time) of a series.
         classes: names of the classes, by number.
         scaling: the scaling of the pixels.
         examples: the numbers of training and test images.
@@ -110,7 +113,7 @@ class Task:
     recipe: Recipe
     train: Data
     test: Data | None
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     _: KW_ONLY
     classes: tuple[str, ...]
     scaling: Scaling
@@ -138,6 +141,11 @@ def read_source(recipe: Recipe, data_dir: Path | None = None) -> ImageData:
 def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, workers: int = 0) -> Task:
     """Make data that was read ready for training; see `load_data`."""
     chosen = torch.arange(len(data.train))
+    if len(data.train.shape) == SERIES_DIMENSIONS and recipe.transform != VersionName.ORIGINAL:
+        raise ArgumentError(
+            f"The version {recipe.transform!r} moves pixels of images, but {recipe.source} holds time series. Leave "
+            "the transformed version out."
+        )
     if recipe.subset is not None:
         if recipe.subset > len(chosen):
             raise ArgumentError(
@@ -151,7 +159,7 @@ def prepare(data: ImageData, recipe: Recipe, in_memory: bool | None = None, work
         test = PreparedImages(data.test, torch.arange(len(data.test)), recipe, part=1, scaling=scaling)
     counts = len(train), 0 if test is None else len(test)
     if in_memory is None:
-        in_memory = 4 * sum(counts) * _pixels(data.train) < _SHARE * available_bytes(torch.device("cpu"))
+        in_memory = 4 * sum(counts) * prod(data.train.shape) < _SHARE * available_bytes(torch.device("cpu"))
 
     def ready(part: PreparedImages) -> Data:
         return part.tensors() if in_memory else DataLoader(part, batch_size=1, num_workers=workers)
@@ -199,17 +207,13 @@ class PreparedImages(Dataset[tuple[Tensor, Tensor]]):
 def _scaling(recipe: Recipe, images: ImageSet, chosen: Tensor) -> Scaling:
     channels = images.shape[0]
     name = choose(ScalingName, recipe.scaling, "scaling")
-    if name is ScalingName.UNIT or (name is ScalingName.AUTO and channels == 1):
+    is_grey = channels == 1 and len(images.shape) != SERIES_DIMENSIONS
+    if name is ScalingName.UNIT or (name is ScalingName.AUTO and is_grey):
         return Scaling((0.0,) * channels, (1.0,) * channels)
     some = chosen if len(chosen) <= _SCALED_BY else chosen[Draw(recipe.seed, 1).subset(len(chosen), _SCALED_BY)]
     moments = torch.zeros(2, channels, dtype=torch.float64)
     for chunk in some.split(_CHUNK):
-        pixels = images.images(chunk).double()
-        moments += torch.stack([pixels.mean((0, 2, 3)), pixels.square().mean((0, 2, 3))]) * len(chunk) / len(some)
+        pixels = images.images(chunk).double().transpose(0, 1).flatten(1)  # (c, values)
+        moments += torch.stack([pixels.mean(1), pixels.square().mean(1)]) * len(chunk) / len(some)
     mean, std = moments[0], (moments[1] - moments[0] ** 2).clamp(min=0).sqrt()
     return Scaling(tuple(mean.tolist()), tuple(std.where(std > 0, 1.0).tolist()))
-
-
-def _pixels(images: ImageSet) -> int:
-    channels, height, width = images.shape
-    return channels * height * width

@@ -124,7 +124,7 @@ class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _new_network(self, shape: tuple[int, ...]) -> nn.Module:
         classes = len(self.classes_)
         if isinstance(self.network, str):
-            return make_model(self.network, shape, classes)  # type: ignore[arg-type]
+            return make_model(self.network, shape, classes)
         return deepcopy(self.network) if isinstance(self.network, nn.Module) else self.network(shape, classes)
 
     def _new_augmentation(self, x: Tensor) -> Augmentation | None:

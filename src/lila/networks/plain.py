@@ -6,7 +6,18 @@ from torch import nn
 
 from lila.errors import ArgumentError
 
-Shape = tuple[int, int, int]
+Shape = tuple[int, ...]
+
+
+def image_shape(name: str, shape: Shape) -> tuple[int, int, int]:
+    """Return the (channels, height, width) of an image; raise ArgumentError if a network gets other inputs."""
+    if len(shape) != 3:
+        raise ArgumentError(
+            f"{name} takes images of shape (channels, height, width), but these inputs have shape {shape}. For time "
+            "series take cnn1d or mlp."
+        )
+    channels, height, width = shape
+    return channels, height, width
 
 
 def mlp(shape: Shape, outputs: int, width: int = 1000) -> nn.Sequential:
@@ -20,7 +31,7 @@ def cnn(shape: Shape, outputs: int) -> nn.Sequential:
     Between convolutions the paper names no pooling. Without any, the hidden layer of a 28 x 28 image has 50,176 inputs,
     a Kronecker factor of that side (10 GB) and 13 million weights. We halve the image after each convolution.
     """
-    channels, height, width = shape
+    channels, height, width = image_shape("cnn", shape)
     layers: list[nn.Module] = []
     for made in (16, 32, 64):
         layers += [nn.Conv2d(channels, made, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True)]
@@ -35,7 +46,7 @@ def lenet(shape: Shape, outputs: int) -> nn.Sequential:
     Max pooling follows the first two convolutions, tanh is the activation. After the third a 28 x 28 or 32 x 32 image
     is a single pixel; of other sizes whatever is left is flattened.
     """
-    channels, height, width = shape
+    channels, height, width = image_shape("lenet", shape)
     middle = 3 if min(height, width) < 32 else 5
     sides = [((side - 4) // 2 - middle + 1) // 2 - 4 for side in (height, width)]
     if min(sides) < 1:

@@ -6,6 +6,7 @@ from torch import Tensor
 from lila._util.memory import readable_bytes
 from lila._util.shell import printable
 from lila.data.examples import Data, Examples
+from lila.data.images import SERIES_DIMENSIONS
 from lila.training.description import TaskDescription
 from lila.training.forecast import Forecast, readable_seconds
 from lila.training.settings import ResolvedSettings
@@ -46,8 +47,10 @@ def _data(data: Data, test: Data | None, task: TaskDescription | None, state: St
     what = "inputs"
     size = " x ".join(map(str, shape))
     if task is not None:
-        what = "images"
-        size = f"{shape[1]} x {shape[2]} pixels, {'grey' if shape[0] == 1 else f'{shape[0]} channels'}"
+        what = "series" if len(shape) == SERIES_DIMENSIONS else "images"
+        unit = "values in time" if what == "series" else "pixels"
+        colours = "grey" if what == "images" and shape[0] == 1 else f"{shape[0]} channel{'s' * (shape[0] > 1)}"
+        size = f"{' x '.join(map(str, shape[1:]))} {unit}, {colours}"
     labels = class_labels(examples) if state.likelihood.classifies else None
     classes = "" if labels is None else f"; {_classes(labels, None if task is None else task.classes)}"
     return f"Data: {len(examples):,} {what} for training and {tested}; {size}{classes}."

@@ -110,7 +110,7 @@ class TaskDescription:
         data_dir: the data directory, if one was given.
         model: the name of the network, or "package.module:function" for the user's own.
         augmentation: the augmentation that the run began with.
-        shape: (channels, height, width) of an image.
+        shape: (channels, height, width) of an image, or (channels, time) of a series.
         classes: the names of the classes.
         scaling: of the pixels.
         examples: the numbers of training and test images.
@@ -120,7 +120,7 @@ class TaskDescription:
     data_dir: str | None = None
     model: str
     augmentation: AugmentationDescription
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     classes: tuple[str, ...]
     scaling: Scaling
     examples: tuple[int, int]

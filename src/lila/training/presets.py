@@ -1,8 +1,10 @@
-"""Named sets of defaults for `lila train`, for grey and for colour images."""
+"""Named sets of defaults for `lila train`, for grey images, colour images and time series."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from lila.data.images import SERIES_DIMENSIONS
 
 
 class PresetName(StrEnum):
@@ -19,10 +21,12 @@ class Preset:
     Attributes:
         model: the network.
         settings: those that differ from the defaults of `Settings`.
+        augmentation: the family of augmentations.
     """
 
     model: str
     settings: dict[str, Any]
+    augmentation: str = "affine"
 
 
 _PAPER: dict[str, Any] = {"passes": "exact", "noise": "independent", "hyper_lr": 0.05, "burn_in": 10, "hyper_every": 1}
@@ -52,3 +56,10 @@ PRESETS: dict[tuple[PresetName, bool], Preset] = {
     (PresetName.PAPER, True): Preset("resnet-8-8", _CIFAR),
 }
 """Presets by name and by whether the images have colour. "paper" has the paper's settings for MNIST and CIFAR-10."""
+
+_SERIES = {PresetName.DEFAULT: Preset("cnn1d", {}, "series"), PresetName.PAPER: Preset("cnn1d", _MNIST, "series")}
+
+
+def find_preset(name: PresetName, shape: tuple[int, ...]) -> Preset:
+    """Return the preset for inputs of a shape: images (channels, height, width), or series (channels, time)."""
+    return _SERIES[name] if len(shape) == SERIES_DIMENSIONS else PRESETS[name, shape[0] == 3]

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lila.augment import InputFormat
 from lila.augment.registry import check_fits
 from lila.data.task import Task
 from lila.errors import CheckpointError
@@ -39,6 +40,7 @@ def train_task(
         **options: arguments of `fit` and `resume`: progress, device.
     """
     net, augmentation = task.network(settings.seed, own), task.augmentation.make(own)
+    augmentation.adapt(InputFormat(task.shape, task.scaling.mean, task.scaling.std))
     check_fits(augmentation, task.shape)
     if (folder / CHECKPOINT).exists():
         return resume(folder, net, data.train, augmentation, test=data.test, **options)

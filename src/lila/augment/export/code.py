@@ -40,15 +40,15 @@ def lie_code(
         padding: what lies outside the image.
         inputs: the images that are transformed.
     """
-    return _filled(
+    return filled(
         "torch",
         constants=distribution.constants(),
         noise_dim=distribution.noise_dim,
         coefficients=distribution.expression(),
         generators="".join(f"    {matrix},  # {_comment(name)}\n" for name, matrix in generators.items()),
         padding=padding.value,
-        mean=_rounded(inputs.mean),
-        std=_rounded(inputs.std),
+        mean=rounded(inputs.mean),
+        std=rounded(inputs.std),
     )
 
 
@@ -96,48 +96,48 @@ def affine_code(library: str, affine: AffineParameters) -> str:
             f"torchvision's RandomAffine has no padding {affine.padding.value!r}, which this augmentation uses. Export "
             "to kornia, albumentations or torch."
         )
-    return _filled(
+    return filled(
         library,
-        degrees=_rounded(affine.degrees),
-        translate=_rounded(affine.translate),
-        translate_x=_rounded(affine.translate[0]),
-        translate_y=_rounded(affine.translate[1]),
+        degrees=rounded(affine.degrees),
+        translate=rounded(affine.translate),
+        translate_x=rounded(affine.translate[0]),
+        translate_y=rounded(affine.translate[1]),
         scale=_common_scale(affine),
-        scales=_common_scale(affine) if affine.same_scale else _rounded(affine.scale_x + affine.scale_y),
-        scale_x=_rounded(affine.scale_x),
-        scale_y=_rounded(affine.scale_y),
+        scales=_common_scale(affine) if affine.same_scale else rounded(affine.scale_x + affine.scale_y),
+        scale_x=rounded(affine.scale_x),
+        scale_y=rounded(affine.scale_y),
         keep_ratio=affine.same_scale,
-        shear=_rounded(affine.shear),
+        shear=rounded(affine.shear),
         padding=affine.padding.value,
         border=_CV2_BORDERS[affine.padding],
-        mean=_rounded(affine.mean),
-        std=_rounded(affine.std),
+        mean=rounded(affine.mean),
+        std=rounded(affine.std),
     )
 
 
 def affine_json(affine: AffineParameters) -> dict[str, Any]:
     """Return the parameters of an affine augmentation as plain data, also by library in its own terms."""
     common = {
-        "degrees": _rounded(affine.degrees),
-        "translate": _rounded(affine.translate),
-        "shear": _rounded(affine.shear),
+        "degrees": rounded(affine.degrees),
+        "translate": rounded(affine.translate),
+        "shear": rounded(affine.shear),
     }
     return {
         "affine": asdict(affine),
         "torchvision": common | {"scale": _common_scale(affine)},
         "kornia": common
-        | {"scale": _common_scale(affine) if affine.same_scale else _rounded(affine.scale_x + affine.scale_y)},
+        | {"scale": _common_scale(affine) if affine.same_scale else rounded(affine.scale_x + affine.scale_y)},
         "albumentations": {
             "rotate": _interval(affine.degrees),
             "translate_percent": {"x": _interval(affine.translate[0]), "y": _interval(affine.translate[1])},
-            "scale": {"x": _rounded(affine.scale_x), "y": _rounded(affine.scale_y)},
+            "scale": {"x": rounded(affine.scale_x), "y": rounded(affine.scale_y)},
             "keep_ratio": affine.same_scale,
             "shear": {"x": _interval(affine.shear), "y": (0.0, 0.0)},
         },
     }
 
 
-def _filled(template: str, **values: Any) -> str:
+def filled(template: str, **values: Any) -> str:
     """Return a template with its values filled in."""
     text = files("lila.augment.export").joinpath("templates", f"{template}.txt").read_text(encoding="utf-8")
     return Template(text).substitute(values)
@@ -150,10 +150,11 @@ def _comment(name: str) -> str:
 
 def _common_scale(affine: AffineParameters) -> float | tuple[float, ...]:
     """Return one interval of scale factors for both axes: the mean of their logarithms."""
-    return _rounded(tuple(sqrt(x * y) for x, y in zip(affine.scale_x, affine.scale_y, strict=True)))
+    return rounded(tuple(sqrt(x * y) for x, y in zip(affine.scale_x, affine.scale_y, strict=True)))
 
 
-def _rounded(value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+def rounded(value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    """Return a number, or each of several, with as many digits as exported code shows."""
     return tuple(round(part, _DIGITS) for part in value) if isinstance(value, tuple) else round(value, _DIGITS)
 
 

@@ -1,4 +1,4 @@
-"""Images and labels as NumPy arrays: an `.npz` file, or a folder of `.npy` files, with the usual names."""
+"""Images or time series, and labels, as NumPy arrays: an `.npz` file or a folder of `.npy` files, with usual names."""
 
 import zipfile
 from collections.abc import Mapping
@@ -19,8 +19,9 @@ from lila.errors import DataError
 _DIVIDED: tuple[tuple[str, ...], ...] = (
     ("x_train", "y_train", "x_test", "y_test"),
     ("train_images", "train_labels", "test_images", "test_labels"),
+    ("train_series", "train_labels", "test_series", "test_labels"),
 )
-_WHOLE: tuple[tuple[str, ...], ...] = (("x", "y"), ("images", "labels"))
+_WHOLE: tuple[tuple[str, ...], ...] = (("x", "y"), ("images", "labels"), ("series", "labels"))
 _NAMES = tuple(name for names in (*_DIVIDED, *_WHOLE) for name in names)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -46,7 +47,9 @@ def read_arrays(path: Path, reading: Reading) -> ImageData:
     Args:
         path: an `.npz` file, or a folder of `.npy` files, with arrays x_train, y_train, x_test, y_test (or
             train_images, train_labels, ...), or x, y (or images, labels), which are then split. Images have the shape
-            (n, h, w), (n, h, w, c) or (n, c, h, w), as uint8 or as real numbers in [0, 1].
+            (n, h, w), (n, h, w, c) or (n, c, h, w), as uint8 or as real numbers in [0, 1]. Time series are named
+            train_series, train_labels, test_series, test_labels, or series, labels; they have the shape (n, t) or
+            (n, c, t), and are any real numbers.
         reading: how the images are split, if they are not divided into training and test.
     """
     arrays = _load(path)
@@ -120,10 +123,24 @@ def _image_set(path: Path, x: NDArray[np.generic], y: NDArray[np.generic], names
         raise DataError(
             f"{path}: {names[1]} must be classes 0, 1, ... of shape (n,), but is {y.dtype} of shape {y.shape}."
         )
-    pixels = _pixels(path, x, names[0])
+    of_series = "series" in names[0]
+    pixels = (_values if of_series else _pixels)(path, x, names[0])
     if len(pixels) != len(y) or len(y) == 0:
-        raise DataError(f"{path}: {names[0]} has {len(pixels)} images but {names[1]} has {len(y)} labels.")
-    return ImageSet(pixels, torch.from_numpy(y.astype(np.int64)))
+        what = "series" if of_series else "images"
+        raise DataError(f"{path}: {names[0]} has {len(pixels)} {what} but {names[1]} has {len(y)} labels.")
+    return ImageSet(pixels, torch.from_numpy(y.astype(np.int64)), of_series)
+
+
+def _values(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
+    """Return time series of shape (n, c, t), in float32."""
+    if x.ndim == 2:
+        x = x[:, None]
+    if x.ndim != 3 or x.dtype.kind not in "fiu":
+        raise DataError(
+            f"{path}: {name} must be real numbers of shape (n, t), or (n, c, t) for series of several channels, but is "
+            f"{x.dtype} of shape {x.shape}."
+        )
+    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
 
 
 def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
@@ -142,6 +159,8 @@ def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
         raise DataError(f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype}.")
     if not (x.min(initial=0) >= 0 and x.max(initial=0) <= 1):
         raise DataError(
-            f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype} from {x.min()} to {x.max()}."
+            f"{path}: {name} must be uint8, or real numbers in [0, 1], but is {x.dtype} from {x.min()} to {x.max()}. "
+            "Time series are given as arrays named series and labels, or train_series, train_labels, test_series and "
+            "test_labels."
         )
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lila._util.files import replaced
+from lila.data.images import SERIES_DIMENSIONS
 from lila.errors import ArgumentError
 from lila.results.plots.flow import flow, plot_flow
 from lila.results.plots.samples import plot_samples
@@ -30,14 +31,14 @@ def draw_run(
     *,
     show: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> None:
-    """Draw the trajectories of a run's ranges, and images under the learned distribution.
+    """Draw the trajectories of a run's ranges, and images or time series under the learned distribution.
 
     Args:
         run: the run.
         path: the PNG, SVG or PDF file to write.
         truth: the ranges by which the data was transformed, by name, drawn as dashed lines.
-        images: a few inputs of the network, shape (n, c, h, w).
-        show: maps inputs of the network back to pixels in [0, 1].
+        images: a few inputs of the network, shape (n, c, h, w) for images or (n, c, t) for series.
+        show: maps inputs of the network back to pixels in [0, 1], or to the unit of a series.
     """
     path = Path(path)
     if path.suffix not in (".png", ".svg", ".pdf"):
@@ -56,7 +57,8 @@ def draw_run(
         right = others[0]
         grid = right.subplots(min(_ROWS, len(images)), _COLUMNS, squeeze=False)
         plot_samples(grid.tolist(), run.model.augmentation, images, show)
-        right.suptitle("images, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
+        what = "series" if images.dim() == SERIES_DIMENSIONS + 1 else "images"
+        right.suptitle(f"{what}, and each under the learned distribution", fontsize=11, x=0.02, ha="left")
     axes = left.subplots()
     plot_trajectories(axes, run.history, truth, unit=run.model.augmentation.unit)
     axes.set_title("learned ranges" + (" (dashed: the data's)" if truth is not None else ""), fontsize=11, loc="left")

@@ -138,12 +138,14 @@ def _images(sheet: Sheet) -> dict[str, Any] | None:
     directions = sheet.augmentation.directions(sheet.shape)  # the slider begins with the largest
     strips = [{"name": label, "url": pictures.strip(sheet, noise)} for label, noise in directions.items()]
     strips.append({"name": "everything at once: random draws", "url": pictures.draws(sheet)})
+    height, width = pictures.tile_size(sheet)
     return {
         "strips": strips,
         "frames": pictures.FRAMES,
         "grid": pictures.before_and_after(sheet),
         "count": len(sheet.images),
-        "ratio": f"{sheet.shape[-1]} / {len(sheet.images) * sheet.shape[-2]}",
+        "ratio": f"{width} / {len(sheet.images) * height}",
+        "kind": "series" if sheet.of_series else "image",
     }
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from lila.augment.noise import Draw
+from lila.results.plots.series import HEIGHT, WIDTH, draw_series
 from lila.results.plots.style import INK, new_figure, save
 from lila.results.report.sheet import Sheet
 
@@ -67,15 +68,28 @@ def before_and_after(sheet: Sheet) -> str:
     return _tiles(sheet, noise, gap=2)
 
 
+def tile_size(sheet: Sheet) -> tuple[int, int]:
+    """Return the height and width of the picture of one input, in pixels."""
+    return (HEIGHT, WIDTH) if sheet.of_series else (sheet.shape[-2], sheet.shape[-1])
+
+
+def _with_opacity(sheet: Sheet, inputs: Tensor) -> Tensor:
+    """Return pictures of inputs of the network, with red, green, blue and opacity in [0, 1]: shape (n, 4, h, w)."""
+    if sheet.of_series:
+        assert sheet.images is not None
+        low, high = sheet.undone(sheet.images).aminmax()
+        return draw_series(sheet.undone(inputs), float(low), float(high))
+    shown = sheet.undone(inputs)
+    return torch.cat([shown.expand(-1, 3, -1, -1), torch.ones_like(shown[:, :1])], dim=1)
+
+
 @torch.no_grad()
 def _tiles(sheet: Sheet, noise: Tensor, gap: int = 0) -> str:
     """Return images (rows) under transformations (columns) as a data URL."""
     assert sheet.images is not None
     augmentation = deepcopy(sheet.augmentation).to("cpu", torch.float32)
-    views = augmentation(sheet.images.float(), noise)  # (n, s, c, h, w)
-    shown = sheet.undone(views.flatten(0, 1)).unflatten(0, views.shape[:2])
-    opaque = torch.ones_like(shown[:, :, :1])
-    shown = torch.cat([shown.expand(-1, -1, 3, -1, -1), opaque], dim=2)
+    views = augmentation(sheet.images.float(), noise)  # (n, s, *shape)
+    shown = _with_opacity(sheet, views.flatten(0, 1)).unflatten(0, views.shape[:2])
     shown = F.pad(shown, (0, gap, 0, gap))  # nothing, so that the page shows through
     tiles = (shown * 255).round().byte().permute(0, 3, 1, 4, 2)  # (n, h, s, w, c)
     image = Image.fromarray(tiles.flatten(2, 3).flatten(0, 1).numpy())

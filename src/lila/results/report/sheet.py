@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lila._util.shell import option, quoted
 from lila.augment.base import Augmentation
+from lila.data.images import SERIES_DIMENSIONS
 from lila.data.task import Scaling
 from lila.errors import DataError
 from lila.results.classes import class_tables
@@ -52,7 +53,7 @@ class Sheet:
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
         truth: the ranges of the data, if they are known.
-        images: a few inputs of the network, shape (n, c, h, w), if they are images.
+        images: a few inputs of the network, shape (n, c, h, w) or (n, c, t), if they are images or time series.
         without_images: why there are no images, if there could be some.
         scaling: of their pixels.
     """
@@ -94,9 +95,15 @@ class Sheet:
         couplings = "; ".join(coupling.text() for coupling in self.augmentation.couplings())
         return f"{sentence} Coupled: {couplings}." if couplings else sentence
 
+    @property
+    def of_series(self) -> bool:
+        """Whether the inputs are time series."""
+        return len(self.shape) == SERIES_DIMENSIONS
+
     def undone(self, images: Tensor) -> Tensor:
-        """Return inputs of the network as pictures in [0, 1]."""
-        return (images if self.scaling is None else self.scaling.undo(images)).clamp(0, 1)
+        """Return inputs of the network as images in [0, 1], or as series in the unit of the data."""
+        undone = images if self.scaling is None else self.scaling.undo(images)
+        return undone if self.of_series else undone.clamp(0, 1)
 
 
 def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_paths: bool = False) -> Sheet:
@@ -165,7 +172,14 @@ def _text(value: Any) -> str:
 
 def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
     made_from = {} if task is None else {"data": task.recipe.source, "version": task.recipe.transform}
-    network = {} if task is None else {"network": task.model, "training images": task.examples[0]}
+    network = (
+        {}
+        if task is None
+        else {
+            "network": task.model,
+            ("training series" if len(task.shape) == SERIES_DIMENSIONS else "training images"): task.examples[0],
+        }
+    )
     return made_from | network | asdict(run.settings)
 
 
