@@ -17,6 +17,7 @@ from lila._util.files import new_folder, replaced
 with new_folder(Path(sys.argv[1]) / "folder") as folder, replaced(Path(sys.argv[1]) / "file") as file:
     (folder / "half").write_text("half")
     file.write_text("half")
+    (file.parent / ".left-by-a-library").write_text("half")
     print("written", flush=True)
     time.sleep(600)
 """

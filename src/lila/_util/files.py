@@ -36,23 +36,22 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside the target, which replaces the target when the block ends without an error.
+    """Give a temporary path, and let what is written there replace the target when the block ends without an error.
+
+    The path is in a temporary folder beside the target: libraries that write files may leave others beside them if the
+    process is killed.
 
     Raises:
         ArgumentError: the path is a folder, or lies in a file.
     """
     if path.is_dir():
         raise ArgumentError(f"{path} is a folder; name a file to write.")
-    make_folder(path.parent)
-    remove_abandoned(path.parent)
-    temporary = temporary_path(path)  # the file is made by `open`, with the permissions of a usual file
-    try:
+    with temporary_folder(path) as folder:
+        temporary = folder / path.name  # the file is made by `open`, with the permissions of a usual file
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -73,7 +72,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
     """Give a new folder beside a path, and remove it when the block ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     remove_abandoned(path.parent)
     temporary = temporary_path(path)
     temporary.mkdir()
