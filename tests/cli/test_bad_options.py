@@ -45,6 +45,7 @@ def test_ctrl_c_while_modules_are_imported_is_an_interruption(monkeypatch: pytes
 
 INTERRUPTED = """
 import builtins, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
 imported = builtins.__import__
 def interrupt(name, *rest):
     if name == "torch":
