@@ -1,4 +1,4 @@
-"""Fine-tune a ResNet-18 of timm that knows upright digits on turned ones, and learn how far they are turned.
+"""Fine-tune a narrow ResNet-18 of timm that knows upright digits on turned ones, and learn how far they are turned.
 
 1. Plain PyTorch: the network is trained on upright images, with batch norm in training mode.
 2. `lila.freeze_statistics`: from here on batch norm is an affine map of each channel.
