@@ -1,5 +1,6 @@
 """Networks of timm and of Hugging Face as they are: they pass the audit, have the oracle's evidence, and learn."""
 
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ timm: Any = pytest.importorskip("timm", reason="run by `make test-networks`", ex
 transformers: Any = pytest.importorskip("transformers", reason="run by `make test-networks`")
 
 SHAPE = (3, 32, 32)
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 class Logits(nn.Module):
@@ -146,3 +148,25 @@ def test_names_that_timm_does_not_know_are_answered_with_similar_ones() -> None:
         lila.make_model("timm:resnet-18", SHAPE, 10)
     net = lila.make_model("timm:resnet18", SHAPE, 10)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in net.modules())
+
+
+@pytest.mark.parametrize("option", [[], ["--plain"]])
+def test_the_example_of_fine_tuning_runs(
+    option: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = {
+        "width": 4,
+        "upright": 64,
+        "upright-epochs": 1,
+        "turned": 60,
+        "turned-epochs": 2,
+        "samples": 2,
+        "tests": 20,
+    }
+    options = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    monkeypatch.setattr("sys.argv", ["fine_tuning.py", "--data", "digits", "--samples", "2", *options, *option])
+    runpy.run_path(str(EXAMPLES / "fine_tuning.py"), run_name="__main__")
+    told = capsys.readouterr().out
+    assert "Fine-tuned on 60 turned images" in told
+    assert ("rotation" in told) == (not option)
+    assert told.count("accuracy on upright images") == 2
