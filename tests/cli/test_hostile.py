@@ -102,7 +102,7 @@ def test_a_network_of_ones_own_is_opened_if_it_is_named_again(
     ("names", "value", "words"),
     [
         (("task", "shape"), ["touch", "x", "y"], "task.shape[0] must be a whole number"),
-        (("task", "shape"), [], "task.shape must be a list of 3"),
+        (("task", "shape"), [], "The shape of an input has at least one side"),
         (("task", "shape"), [3, 8, 10**9], "each between 1 and"),
         (("task", "classes"), ["blue", "green"], "task.classes has 2 names, but the network has 3 outputs"),
         (("task", "classes"), 3, "task.classes must be a list"),

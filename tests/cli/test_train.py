@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from safetensors.torch import load_file
@@ -157,13 +158,20 @@ def test_the_papers_preset_takes_fewer_examples_than_it_asks_for(lila: Lila, pho
     assert arguments["init"] == [0.1, 0.2]
 
 
-def test_what_the_operating_system_refuses_is_exit_code_8(lila: Lila, trained: Path, tmp_path: Path) -> None:
+def test_a_path_that_lies_in_a_file_is_refused(lila: Lila, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for arguments in (["export", trained, "--out"], ["show", trained, "--picture"]):
         done = lila(*arguments, tmp_path / "file" / "out.png")
-        assert done.returncode == 8
-        assert str(tmp_path / "file") in done.stderr
-        assert "Traceback" not in done.stderr
+        assert done.returncode == 2
+        assert f"{tmp_path / 'file'} is needed as a folder" in done.stderr
+
+
+def test_what_the_operating_system_refuses_is_exit_code_8(lila: Lila, trained: Path, tmp_path: Path) -> None:
+    with mock.patch("os.replace", side_effect=PermissionError(13, "Permission denied", str(tmp_path))):
+        done = lila("export", trained, "--out", tmp_path / "out.py")
+    assert done.returncode == 8
+    assert str(tmp_path) in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_run_whose_data_was_moved_is_resumed_from_there_and_drawn_without_it(

@@ -69,7 +69,7 @@ def test_a_text_of_many_gigabytes_is_not_read(folder: Path) -> None:
 
 def test_a_lock_that_is_a_link_is_not_written_through(folder: Path, precious: Path) -> None:
     (folder / "run.lock").symlink_to(precious)
-    with pytest.raises(lila.CheckpointError, match=r"run\.lock is a link, and writing to it would change .*precious"):
+    with pytest.raises(lila.CheckpointError, match=r"run\.lock is a link, and writing to it would change '/"):
         lila.resume(folder, network(), data(), lila.Affine2d())
     assert precious.read_text() == "mine\n"
 

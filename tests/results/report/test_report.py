@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import lila
-from commands import Lila
 from lila.cli import main
 from lila.reproduce.engine.experiment import Scale
 from lila.reproduce.engine.output import Outcome
@@ -94,11 +93,10 @@ def test_it_holds_what_a_reader_needs(report: Path, runs: list[Path]) -> None:
     assert text.count('role="img"') == 3 + 4 + 2  # evidence of each; flow of two; trajectories of two
 
 
-def test_the_command_trains_the_same_run_again(runs: list[Path], lila: Lila, tmp_path: Path) -> None:
+def test_the_command_trains_the_same_run_again(runs: list[Path], tmp_path: Path) -> None:
     sheet = sheet_of_folder(runs[0])
     assert sheet.again is not None
-    done = lila(*sheet.again.split()[1:], "--out", tmp_path / "again", "--progress", "silent")
-    assert done.returncode == 0, done.stderr
+    assert main([*sheet.again.split()[1:], "--out", str(tmp_path / "again"), "--progress", "silent"]) == 0
     again = sheet_of_folder(tmp_path / "again")
     assert again.again == sheet.again
     assert "--no-baseline" in sheet.again
