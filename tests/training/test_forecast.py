@@ -106,7 +106,7 @@ def memory(model: str, size: int, epochs: int) -> tuple[int, int, int]:
 @pytest.mark.parametrize(
     ("model", "size", "epochs"),
     [
-        ("mlp", 300, 2),
+        ("mlp", 100, 2),
         pytest.param("mlp", 600, 12, marks=pytest.mark.slow),
         pytest.param("cnn", 200, 20, marks=pytest.mark.slow),
         pytest.param("resnet-8-8", 100, 2, marks=pytest.mark.slow),
