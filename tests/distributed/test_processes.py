@@ -115,7 +115,8 @@ def test_a_process_does_not_read_everything(together: Callable[[int], Path]) -> 
         assert found(together(4) / "few", rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 4])
 def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, processes: int) -> None:
     whole = worker.found(tmp_path, {}, Ranks())
     stopped = torchrun(2, tmp_path, it={"folder": True, "fault": "die", "at": 1, "after": 120})
@@ -159,6 +160,7 @@ def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(tog
         assert re.match(rf"NumericalError: Epoch \d: The ({found_first}).* is not finite", error)
 
 
+@pytest.mark.slow
 def test_bad_data_at_one_rank_ends_all_with_its_reason(tmp_path: Path) -> None:
     done = torchrun(2, tmp_path, it={"nan_at": 1, "other_data": 0})
     assert done.returncode != 0
