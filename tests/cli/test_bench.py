@@ -62,6 +62,7 @@ def test_bench_refuses_what_it_does_not_know(lila: Lila, tmp_path: Path) -> None
     assert "other.json was not written by `lila bench --out`" in done.stderr
 
 
+@pytest.mark.slow
 def test_scaling_memory_and_width_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lila.benchmarks.scaling._MLP", SMALL)
     point = Point("S = 2", SMALL, 8)

@@ -106,6 +106,7 @@ def test_probes_that_share_out_columns_of_unequal_size_are_unbiased(probes: int)
     assert_unbiased(draws, lila.Categorical().hessian(f).flatten())
 
 
+@pytest.mark.slow
 def test_the_log_determinants_bias_falls_with_the_number_of_probes() -> None:
     model, data = many_classes()
     prior = lila.GaussianPrior(model.net)

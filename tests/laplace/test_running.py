@@ -182,6 +182,7 @@ def test_an_estimate_from_running_averages_is_that_of_a_pass_where_nothing_moves
         made.evidence.gradient(case.data, found)
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_that_of_other_examples() -> None:
     """The spread of the estimate over many data sets of the same kind, from half of which it is scaled up."""
     torch.manual_seed(0)

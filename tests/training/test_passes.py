@@ -60,6 +60,7 @@ def test_the_evidence_of_a_finished_run_is_exact_for_few_classes() -> None:
     assert rough.occam_factor != pytest.approx(exact.occam_factor)
 
 
+@pytest.mark.slow
 def test_probes_are_off_by_less_than_the_noise_of_the_augmentations_own_samples() -> None:
     """In each generator, by the default's probes; the noise is that of redrawing the S samples."""
     task = lila.load_data(lila.Recipe("digits", transform="partially-rotated", subset=300), in_memory=True)
