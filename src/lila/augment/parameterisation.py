@@ -10,6 +10,7 @@ from math import expm1, log
 import torch.nn.functional as F
 from torch import Tensor
 
+from lila._util.choices import check_instance, check_name
 from lila.errors import ArgumentError
 
 _NO_PARAMETER = (
@@ -86,6 +87,8 @@ PARAMETERISATIONS: dict[str, Parameterisation] = {
 
 def register_parameterisation(name: str, parameterisation: Parameterisation) -> None:
     """Make a parameterisation known by name, so that runs that use it can be saved and loaded."""
+    check_name(name, "a parameterisation")
+    check_instance(parameterisation, Parameterisation, f"The parameterisation {name!r}")
     if name in PARAMETERISATIONS and type(PARAMETERISATIONS[name]) is not type(parameterisation):
         raise ArgumentError(f"There is a parameterisation named {name!r} already; choose another name.")
     PARAMETERISATIONS[name] = parameterisation

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from lila._util.choices import check_name
 from lila._util.imports import import_by_path
 from lila.augment.base import Augmentation, Shape
 from lila.augment.compose import Compose
@@ -43,8 +44,7 @@ def register_augmentation(name: str, family: type[Augmentation], **arguments: An
         family: its class, whose constructor takes plain data.
         **arguments: arguments of the class that the name stands for, as correlated=True for "correlated-affine".
     """
-    if not name.replace("-", "").isalnum():
-        raise ArgumentError(f"The name of a family consists of letters, digits and hyphens, but {name!r} does not.")
+    check_name(name, "a family")
     _check_family(name, family)
     known = FAMILIES[name].cls if name in FAMILIES else None
     if known is not None and (known.__module__, known.__qualname__) != (family.__module__, family.__qualname__):
