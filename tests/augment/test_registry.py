@@ -188,7 +188,7 @@ def test_a_parameterisation_of_ones_own_has_a_name() -> None:
     assert build_augmentation(description).ranges == {"shear": 0.25}
     with pytest.raises(lila.ArgumentError, match="parameterisation named 'inverse' already"):
         lila.register_parameterisation("inverse", Square())
-    with pytest.raises(lila.ArgumentError, match="must be an instance of lila.Parameterisation.* parentheses"):
+    with pytest.raises(lila.ArgumentError, match=r"must be an instance of lila.Parameterisation.* parentheses"):
         lila.register_parameterisation("cube", Square)  # type: ignore[arg-type]
     with pytest.raises(lila.ArgumentError, match="name of a family consists of letters, digits and hyphens, but 3"):
         lila.register_augmentation(3, lila.Affine2d)  # type: ignore[arg-type]
