@@ -11,8 +11,8 @@ the output folder, and runs whose file exists are not repeated.
     python -m lila.benchmarks.calibration --out calibration --data digits --transform partially-rotated --seeds 3
 """
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import lila
-from lila.benchmarks.measuring import machine
-from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.script import kept_result, new_parser, print_result, start
 from lila.data.examples import Examples
-from lila.training.checkpoint import write_json
 from lila.training.scores import predict
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -90,12 +88,9 @@ def main(given: Sequence[str] | None = None) -> None:
         words = [arguments.data, arguments.transform, str(arguments.subset), kind.replace(",", "").replace(" ", "-")]
         words += [f"seed{seed}"] if arguments.epochs is None else [f"epochs{arguments.epochs}", f"seed{seed}"]
         name = "-".join(words)
-        path = arguments.out / f"{name}.json"
-        if not path.exists():
-            arguments.out.mkdir(parents=True, exist_ok=True)
-            recipe = lila.Recipe(arguments.data, transform=arguments.transform, subset=arguments.subset, seed=seed)
-            write_json(path, run(kind, recipe, arguments.epochs) | machine())
-        results[name] = json.loads(path.read_text())
+        recipe = lila.Recipe(arguments.data, transform=arguments.transform, subset=arguments.subset, seed=seed)
+        make = partial(run, kind, recipe, arguments.epochs)
+        results[name] = kept_result(arguments.out / f"{name}.json", make)
     print_result(arguments, results)
 
 

@@ -9,8 +9,8 @@ is one file of the output folder, and runs whose file exists are not repeated.
     LILA_DATA=... python -m lila.benchmarks.few_images --out few --sizes 80,320,1280 --seeds 1
 """
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,9 @@ import torch
 
 import lila
 from lila.augment.noise import Draw
-from lila.benchmarks.measuring import machine
-from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.script import kept_result, new_parser, print_result, start
 from lila.data.images import ImageData, ImageSet
 from lila.data.task import Recipe, Task, prepare, read_source
-from lila.training.checkpoint import write_json
 
 CLASSES = ("airplane", "automobile", "frog", "ship")
 SHARES = (0.4, 0.3, 0.2, 0.1)
@@ -98,11 +96,7 @@ def main(given: Sequence[str] | None = None) -> None:
     for size in map(int, arguments.sizes.split(",")):
         for seed in range(arguments.seeds):
             name = "-".join([str(size), *(f"{key}{value}" for key, value in settings.items()), f"seed{seed}"])
-            path = arguments.out / f"{name}.json"
-            if not path.exists():
-                arguments.out.mkdir(parents=True, exist_ok=True)
-                write_json(path, run(size, seed, settings) | machine())
-            results[name] = json.loads(path.read_text())
+            results[name] = kept_result(arguments.out / f"{name}.json", partial(run, size, seed, settings))
     print_result(arguments, results)
 
 

@@ -13,7 +13,6 @@ The result of each run is one file of the output folder, and runs whose file exi
     LILA_DATA=... python -m lila.benchmarks.magnitudes --out magnitudes --versions x-translation --held 0.5,1,1.5,2,2.5
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,10 +25,8 @@ from torch import Tensor
 
 import lila
 from lila.augment.noise import Draw
-from lila.benchmarks.measuring import machine
-from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.script import kept_result, new_parser, print_result, start
 from lila.data.examples import Examples
-from lila.training.checkpoint import write_json
 
 TRUE_RANGES = {"none": 0.0, "x-translation": 4 / 14, "rotation": torch.pi / 4, "shear": 0.5, "x-scale": 0.5}
 """The true range of each generator, in its own unit: 4 of 14 pixels, 45 degrees, factors between exp(-1/2) and
@@ -142,10 +139,7 @@ def main(given: Sequence[str] | None = None) -> None:
     found = {}
     for seed, generator, multiple in product(range(arguments.seeds), arguments.versions.split(","), held):
         version = Version(generator, seed, arguments.subset, arguments.epochs, multiple)
-        if not version.path(arguments.out).exists():
-            arguments.out.mkdir(parents=True, exist_ok=True)
-            write_json(version.path(arguments.out), version.run() | machine())
-        found[version] = json.loads(version.path(arguments.out).read_text())
+        found[version] = kept_result(version.path(arguments.out), version.run)
     runs = {version.path(Path()).stem: result for version, result in found.items()}
     print_result(arguments, ({} if arguments.held else {"over seeds": over_seeds(found)}) | {"runs": runs})
 

@@ -8,9 +8,9 @@ file of the output folder, and runs whose file exists are not repeated.
     LILA_DATA=... python -m lila.benchmarks.running_agreement --out agreement
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -18,9 +18,7 @@ from typing import Any
 import torch
 
 import lila
-from lila.benchmarks.measuring import machine
-from lila.benchmarks.script import new_parser, print_result, start
-from lila.training.checkpoint import write_json
+from lila.benchmarks.script import kept_result, new_parser, print_result, start
 
 _DATA_VERSIONS = ("partially-rotated", "translated", "scaled")
 _EXACT: dict[str, Any] = {
@@ -99,11 +97,11 @@ def main(given: Sequence[str] | None = None) -> None:
         for seed in range(arguments.seeds)
         for version in _DATA_VERSIONS
     ]
+    results = {}
     for run in runs:
-        if not run.path(arguments.out).exists():
-            arguments.out.mkdir(parents=True, exist_ok=True)
-            write_json(run.path(arguments.out), run.run(arguments.subset, arguments.gradients) | machine())
-    print_result(arguments, {run.path(Path()).stem: json.loads(run.path(arguments.out).read_text()) for run in runs})
+        make = partial(run.run, arguments.subset, arguments.gradients)
+        results[run.path(Path()).stem] = kept_result(run.path(arguments.out), make)
+    print_result(arguments, results)
 
 
 if __name__ == "__main__":

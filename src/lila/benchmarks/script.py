@@ -2,13 +2,15 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from lila._util.memory import keep_heap
 from lila.benchmarks.measuring import machine
+from lila.training.checkpoint import write_json
 
 
 def new_parser(description: str | None, *, threads: int | None = None) -> argparse.ArgumentParser:
@@ -38,6 +40,15 @@ def start(parser: argparse.ArgumentParser, given: Sequence[str] | None = None) -
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     return arguments
+
+
+def kept_result(path: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result in a file, after making it and writing it there, with the machine, if there is no such file."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {**make(), **machine()})
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def print_result(arguments: argparse.Namespace, result: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from lila._util.choices import check_count, choose
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.checks import check_differentiable
-from lila.augment.noise import Draw, NoiseName
+from lila.augment.noise import Draw
 from lila.curvature import CurvatureKind, Layer, Roots, Speedups, Structure, UnknownName, find_layers, find_structure
 from lila.curvature.audit import check_runs_last, unknown_parameters, warn_of_unknown
 from lila.curvature.autograd.speedups import ALL_SPEEDUPS
@@ -30,7 +30,7 @@ from lila.curvature.finding import parameters_without_rule
 from lila.curvature.structure import check_precision
 from lila.data.examples import Batch, Data, Examples
 from lila.errors import ArgumentError
-from lila.laplace.checks import check_inputs, check_parts
+from lila.laplace.checks import check_inputs, check_parts, check_placement, check_prior, check_unbiased
 from lila.laplace.differentiable import differentiable_value
 from lila.laplace.log_likelihood import Average, Fit, check_finite
 from lila.laplace.passes import Pass, check_model, few_examples, gather, pull_back
@@ -121,8 +121,8 @@ class Evidence:
                 "Use average='function', or leave such families out."
             )
         if unbiased:
-            self._check_unbiased()
-        self._check_prior(prior)
+            check_unbiased(model, averages_outputs=self.average is Average.FUNCTION)
+        check_prior(prior, model.net, self.structure)
         self.unknown = choose(UnknownName, unknown, "way with parameters that have no rule")
         self._left_out: tuple[str, ...] = ()  # parameters that are taken for constants
         if self.unknown is UnknownName.FREEZE:
@@ -143,7 +143,7 @@ class Evidence:
                 It takes a moment, and need not be repeated for each of many estimates with one network.
         """
         draw = draw or Draw()
-        self._check_prior(self.prior)
+        check_prior(self.prior, self.model.net, self.structure)
         examples = self.examples(data)
         if audit:
             self.audit(data)
@@ -152,8 +152,8 @@ class Evidence:
         fit, curvature = gather(pass_, batches, self.ranks)
         whole = curvature.scaled(scale).decomposed(self.ranks)
         log_likelihood, standard_error = fit.of_all(len(examples))
-        estimate = self._assess(log_likelihood, whole, draw, self.prior, standard_error)
-        return replace(estimate, examples=len(examples))
+        estimate = self.assess(log_likelihood, whole, standard_error)
+        return replace(estimate, draw=draw, examples=len(examples))
 
     def audit(self, data: Data) -> None:
         """Check on a few examples that their type fits the network, and that its layers account for its gradients.
@@ -174,9 +174,9 @@ class Evidence:
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
         """Return the same estimate under another prior, without a pass over the data and without changing anything."""
-        self._check_prior(prior)
-        terms = (estimate.log_likelihood, estimate.curvature, estimate.draw, prior, estimate.standard_error)
-        return replace(self._assess(*terms), examples=estimate.examples)
+        check_prior(prior, self.model.net, self.structure)
+        weight_penalty, occam_factor = self._finite_prior_terms(estimate.curvature, prior)
+        return replace(estimate, weight_penalty=weight_penalty, occam_factor=occam_factor)
 
     @torch.enable_grad()
     def gradient(self, data: Data, estimate: Estimate, subset: int | None = None) -> dict[str, Tensor]:
@@ -302,7 +302,7 @@ class Evidence:
     def _layers(self) -> tuple[Layer, ...]:
         layers = find_layers(self.model.net, self._left_out)
         check_precision(next(self.model.net.parameters()))
-        self._check_placement()
+        check_placement(self.model.net, self.hyperparameters())
         return layers if self.layer_choice is LayersName.ALL else layers[-1:]
 
     def check_model(self, pass_: Pass, few: Batch) -> None:
@@ -321,48 +321,6 @@ class Evidence:
         if names:
             warn_of_unknown(names, "the evidence takes them for constants")
             self._left_out = (*self._left_out, *names)
-
-    def _check_unbiased(self) -> None:
-        if self.average is not Average.FUNCTION:
-            raise ArgumentError(
-                "unbiased=True takes off the bias that comes from averaging outputs over views, but with "
-                "average='log-likelihood' outputs are not averaged. Use average='function', or unbiased=False."
-            )
-        if self.model.noise is not NoiseName.INDEPENDENT:
-            raise ArgumentError(
-                f"unbiased=True needs independent views, but the model's noise is {self.model.noise.value!r}. The mean "
-                "of stratified views varies less than V / S, where V is the covariance of a view, so that the "
-                "correction would overshoot. Use noise='independent' (--noise independent), in InvariantModel or fit."
-            )
-        if self.model.augmentation.outcomes:
-            raise ArgumentError(
-                "unbiased=True needs views that count alike, but the outcomes of this augmentation, such as flipped or "
-                "not, are enumerated and weighted by their probabilities. Use unbiased=False."
-            )
-        if self.model.samples < 2:
-            raise ArgumentError(
-                "unbiased=True estimates how much views differ, so it needs at least 2 samples, but the model has "
-                f"{self.model.samples}. Use InvariantModel(..., samples=2) or more."
-            )
-
-    def _check_prior(self, prior: GaussianPrior) -> None:
-        self.structure.check_prior(prior.structure)
-        trainable = {name for name, p in self.model.net.named_parameters() if p.requires_grad}
-        differing = sorted(trainable ^ set(prior.weight_names))
-        if differing:
-            raise ArgumentError(
-                f"The prior and the network disagree on which weights are trainable: {differing}. Make the "
-                "GaussianPrior from this network, after freezing what is to be frozen."
-            )
-
-    def _check_placement(self) -> None:
-        weight = next(self.model.net.parameters())
-        for name, parameter in self.hyperparameters().items():
-            if (parameter.device, parameter.dtype) != (weight.device, weight.dtype):
-                raise ArgumentError(
-                    f"{name} is {parameter.dtype} on {parameter.device}, but the network is {weight.dtype} on "
-                    f"{weight.device}. Move it: {name.partition('.')[0]}.to({str(weight.device)!r}, {weight.dtype})."
-                )
 
     def _pass(self, draw: Draw, roots: Roots) -> Pass:
         return Pass(
@@ -399,27 +357,15 @@ class Evidence:
         """Return the weight penalty and the Occam factor, differentiable in the prior's parameters."""
         return prior.weight_penalty(self.weights_of(curvature)), -0.5 * curvature.log_det_ratio(prior.precisions())
 
-    def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
-        """Return the estimate that follows from a log-likelihood and a curvature of all examples."""
-        return self._assess(log_likelihood, curvature, None, self.prior, standard_error)
-
-    def _assess(
-        self,
-        log_likelihood: float,
-        curvature: Structure,
-        draw: Draw | None,
-        prior: GaussianPrior,
-        standard_error: float,
-    ) -> Estimate:
+    def _finite_prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[float, float]:
+        """Return the weight penalty and the Occam factor as numbers."""
         with torch.no_grad():
             weight_penalty, occam_factor = self._prior_terms(curvature, prior)
         check_finite("weight penalty", weight_penalty)
         check_finite("Occam factor", occam_factor)
-        return Estimate(
-            log_likelihood,
-            float(weight_penalty),
-            float(occam_factor),
-            curvature=curvature,
-            draw=draw,
-            standard_error=standard_error,
-        )
+        return float(weight_penalty), float(occam_factor)
+
+    def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
+        """Return the estimate that follows from a log-likelihood and a curvature of all examples."""
+        terms = self._finite_prior_terms(curvature, self.prior)
+        return Estimate(log_likelihood, *terms, curvature=curvature, draw=None, standard_error=standard_error)
