@@ -64,11 +64,15 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _get(arguments: argparse.Namespace) -> int:
+    from lila._util.suggestions import did_you_mean
     from lila.data.sources import KNOWN, fetch
     from lila.errors import ArgumentError
 
     if arguments.name not in KNOWN:
-        raise ArgumentError(f"There is no data set named {arguments.name!r} to get; choose one of {', '.join(KNOWN)}.")
+        raise ArgumentError(
+            f"There is no data set named {arguments.name!r} to get; choose one of {', '.join(KNOWN)}."
+            f"{did_you_mean(arguments.name, KNOWN)}"
+        )
     folder, source = fetch(KNOWN[arguments.name], arguments.data_dir)
     if arguments.json:
         print(json.dumps({"name": arguments.name, "folder": str(folder), "from": source}, indent=2))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lila._util.shell import option
+from lila._util.suggestions import did_you_mean
 from lila.augment import Augmentation, augmentation_names, make_augmentation
 from lila.augment.noise import Draw
 from lila.data.read import known_names
@@ -71,9 +72,11 @@ class AugmentationDescription:
             )
         unknown = [name for name in self.family.split(",") if name not in augmentation_names()]
         if unknown and ":" not in self.family:  # with the user's own among them, they are looked for when they are made
+            known = augmentation_names()
             raise ArgumentError(
                 f"There is no family {unknown[0][:40]!r} of augmentations here; the registered ones are "
-                f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
+                f"{', '.join(known)}.{did_you_mean(unknown[0][:40], known)} If it is your own, import the module that "
+                "registers it first."
             )
         for name, value in self.arguments.items():
             if name not in AUGMENTATION_OPTIONS:

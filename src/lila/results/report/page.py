@@ -6,15 +6,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from lila._util.files import replaced
+from lila.errors import LilaError
 from lila.results.plots import plot_evidence, plot_flow, plot_trajectories
 from lila.results.plots.flow import flow
 from lila.results.report import pictures
 from lila.results.report.sheet import Sheet
 from lila.training.range_table import range_table
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:
+    raise LilaError("A report needs Jinja2: pip install 'lila-torch[plots]'.") from error
 
 _TERMS = {
     "log_likelihood": "log-likelihood",
