@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|get")
     listing = actions.add_parser("list", help="show the data sets")
     getting = actions.add_parser("get", help="get a data set")
-    getting.add_argument("name", help="the name of the data set")
+    getting.add_argument("name", metavar="NAME", help="the name of the data set")
     for action in (listing, getting):
         action.add_argument("--data-dir", type=Path, metavar="FOLDER", help="the data directory [LILA_DATA]")
         action.add_argument("--json", action="store_true", help="print JSON instead of text")

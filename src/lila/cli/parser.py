@@ -56,7 +56,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end with exit code 2."""
         if message.startswith(_MISSING):
-            message = f"{message.removeprefix(_MISSING)} is missing{self._example()}"
+            names = message.removeprefix(_MISSING)
+            message = f"{names} {'are' if ',' in names else 'is'} missing{self._example()}"
         sentence = message.removeprefix("argument ") + ("" if message.endswith((".", "?")) else ".")
         self.exit(2, printable(f"{self.prog}: {sentence} (`{self.prog} --help` tells more.)\n"))
 

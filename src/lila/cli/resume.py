@@ -23,7 +23,7 @@ EXAMPLES = """example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila resume`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run"))
     takes_path(parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved"))
     add_own_code_options(parser)
     add_device_options(parser)
