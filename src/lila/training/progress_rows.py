@@ -38,7 +38,7 @@ class Columns:
         """Return the names of the columns, in two lines if one of them has two parts, as "x-" and "scale"."""
         widths = _WIDTHS | {name: _width(name) for name in self.ranges}
         first, last = ("".join(_parts(name)[i].rjust(width) for name, width in widths.items()) for i in (0, 1))
-        return f"{first}\n{last}" if first.strip() else last
+        return f"{first.rstrip()}\n{last}" if first.strip() else last
 
     def row(self, texts: dict[str, str], record: EpochRecord) -> str:
         """Return a row.
