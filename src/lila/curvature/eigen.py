@@ -26,7 +26,8 @@ def eigh(matrix: Tensor) -> Eigen:
         return _decomposed(symmetric)
     inner_values, inner_vectors = _decomposed(symmetric[:, index[:alive, None], index[:alive]])
     values = F.pad(inner_values, (0, len(index) - alive))
-    vectors = torch.eye(len(index), dtype=matrix.dtype, device=matrix.device).expand_as(matrix)[:, :, index].clone()
+    vectors = torch.zeros_like(matrix)
+    vectors[:, index[alive:], torch.arange(alive, len(index), device=matrix.device)] = 1.0
     vectors[:, index[:alive], :alive] = inner_vectors
     return values, vectors
 
@@ -52,7 +53,8 @@ def with_eigenvalues(c: Tensor, vectors: Tensor, matrix: Tensor) -> Tensor:
 
 def _alive_first(matrix: Tensor) -> tuple[int, Tensor]:
     """Return the number of rows that are not zero in all matrices (r, i, i), and the index that puts these first."""
-    alive = (matrix.ne(0) | matrix.mT.ne(0)).any(0).any(0)
+    entries = matrix.ne(0).any(0)  # (i, i)
+    alive = entries.any(0) | entries.any(1)
     return int(alive.sum()), torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])
 
 
