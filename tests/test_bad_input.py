@@ -246,6 +246,7 @@ MISTYPED: list[tuple[Callable[[], object], str]] = [
     (lambda: lila.Affine2d(parameterisation=[1]), r"no parameterisation named \[1\]"),  # type: ignore[arg-type]
     (lambda: lila.HorizontalFlip(None), "init must be a number or a sequence of numbers, but is None"),  # type: ignore[arg-type]
     (lambda: lila.Compose([lila.Affine2d()]), "Each part of a Compose must be an instance of lila.Augmentation"),  # type: ignore[arg-type]
+    (lambda: lila.LiePoints(torch.zeros(1, 2, 2)), r"a list of lila.Generator\(name, matrix\)"),  # type: ignore[arg-type]
     (lambda: lila.Settings(lr="1"), "lr must be positive and finite, but is '1'"),  # type: ignore[arg-type]
     (lambda: lila.Settings(momentum=[1]), r"momentum must be finite and not negative, but is \[1\]"),  # type: ignore[arg-type]
     (lambda: lila.Settings(memory=4), "4 is not an amount of memory"),  # type: ignore[arg-type]
