@@ -19,13 +19,14 @@ CASES: dict[str, Case] = {
         "Colour: digits in two inks",
         "About 450 digits from 0 to 4 in red or cyan ink, which are opposite hues; the class is the digit and its ink. "
         "The hue is turned by up to ±60°. A range has an end if something is lost beyond it: here red and cyan meet at "
-        "±90°.",
+        "±90°. But the hue stays at zero.",
         colours.digits_in_two_inks,
     ),
     "another-ink": Case(
         "Colour: digits, and another ink",
         "600 digits. Five of six are in red ink, whose hue is turned by up to ±120°; the sixth is in cyan ink, the "
-        "opposite hue, turned by up to ±20°, and the eleventh class, whichever digit it is.",
+        "opposite hue, turned by up to ±20°, and the eleventh class, whichever digit it is. A part of the range is "
+        "learned.",
         colours.digits_and_another_ink,
     ),
     "faded-digits": Case(
@@ -56,6 +57,12 @@ CASES: dict[str, Case] = {
         "a random angle. Nothing else was changed, but photographs differ in contrast and saturation by themselves.",
         colours.photographs,
     ),
+    "dimmed-photographs": Case(
+        "Colour: brightness, contrast and saturation of photographs",
+        "The same photographs, with random brightness, contrast and saturation. Here the network overfits, and light "
+        "and contrast are something by which it can. Their ranges leave zero, but are not those of the data.",
+        colours.dimmed_photographs,
+    ),
     "mnist1d": Case(
         "Time series: shifted digits of mnist1d",
         "800 series of the generator of mnist1d. Of its changes only the shift is left on, by up to ±6.4 of 40 steps.",
@@ -70,7 +77,8 @@ CASES: dict[str, Case] = {
     "gestures": Case(
         "Time series: gestures of GunPoint, slower and faster",
         "90 gestures of a hand that draws a gun or points, 150 steps each, from the UCR archive. Each is made slower "
-        "or faster by a factor of up to exp(0.4), as people differ in speed.",
+        "or faster by a factor of up to exp(0.4), as people differ in speed. So few series tell little about five "
+        "ranges: the dilation is found, but not only that.",
         series.dilated_gestures,
     ),
     "flips": Case(
@@ -78,6 +86,11 @@ CASES: dict[str, Case] = {
         "1,000 garments of Fashion-MNIST at 14 x 14 pixels, each mirrored left to right with probability 1/2, and none "
         "top to bottom. The families are `HorizontalFlip` and `VerticalFlip`.",
         images.flipped_garments,
+    ),
+    "no-flips": Case(
+        "Flips: garments as they are",
+        "The same garments, not mirrored. All shoes point to the left, and most other garments are nearly symmetric.",
+        images.garments_as_they_are,
     ),
     "kornia": Case(
         "kornia: turned digits",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lila._util.files import replaced
-from lila.augment import Augmentation
+from lila.augment import Augmentation, DiscreteFamily
 from lila.augment.noise import Draw
 from lila.reproduce.gallery.problem import Case, Problem
 from lila.results.plots import plot_ranges, plot_samples
@@ -88,6 +88,8 @@ def draw_case(problem: Problem, runs: Sequence[Mapping[str, Any]], path: Path) -
     axes = left.subplots()
     plot_ranges(axes, [run["ranges"] for run in runs], problem.truth)
     axes.set_ylabel(problem.augmentation.unit, fontsize=8)
+    if problem.augmentation.unit == DiscreteFamily.unit:
+        axes.set_ylim(0, 0.55)  # none is more probable than the input as it is
     grid = right.subplots(_ROWS, _COLUMNS, squeeze=False).tolist()
     augmentation = problem.augmentation
     with torch.no_grad():
