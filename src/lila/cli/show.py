@@ -103,4 +103,5 @@ def record(run: "Run") -> dict[str, Any]:
         "never_predicted": list(run.never_predicted),
         "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
         "confusion": run.confusion,
+        "calibration": None if run.calibration is None else [asdict(bin_) for bin_ in run.calibration],
     }

@@ -190,7 +190,11 @@ class TaskDescription:
         return None if version == VersionName.ORIGINAL else true_ranges(version, self.shape)
 
     def some_images(self, count: int, *, named_paths: bool = False) -> Tensor:
-        """Return a few training images as the network sees them, but not transformed.
+        """Return a few training images as the network sees them, but not transformed; see `some_examples`."""
+        return self.some_examples(count, named_paths=named_paths)[0]
+
+    def some_examples(self, count: int, *, named_paths: bool = False) -> tuple[Tensor, list[str]]:
+        """Return a few training images as the network sees them, but not transformed, and the names of their classes.
 
         Args:
             count: the number of images.
@@ -207,7 +211,10 @@ class TaskDescription:
                 "--with-images."
             )
         train = read_source(self.recipe, folder).train
-        return self.scaling(train.images(Draw(self.recipe.seed).subset(len(train), min(count, len(train)))))
+        chosen = Draw(self.recipe.seed).subset(len(train), min(count, len(train)))
+        named = dict(enumerate(self.classes))  # the data may have changed since the run
+        labels = [named.get(label, str(label)) for label in train.labels[chosen].tolist()]
+        return self.scaling(train.images(chosen)), labels
 
     def check(self, task: Task) -> None:
         """Raise CheckpointError unless a task has the data of this one."""
