@@ -103,7 +103,9 @@ def main() -> None:
         fit, complexity, test = (mean(getattr(p, name) for p in found) for name in ("fit", "complexity", "test"))
         points.append(Point(degrees, fit, complexity, test))
         values = ", ".join(f"{p.evidence:.3f}" for p in found)
-        print(f"±{degrees:5.1f}°   fit {fit:.3f}   complexity {complexity:.3f}   evidence {fit - complexity:.3f}", end="")
+        print(
+            f"±{degrees:5.1f}°   fit {fit:.3f}   complexity {complexity:.3f}   evidence {fit - complexity:.3f}", end=""
+        )
         print(f" (seeds: {values})   test {test:.3f}", flush=True)
     draw(points, a.out)
     best = max(points, key=lambda point: point.evidence)

@@ -1,4 +1,4 @@
-"""The Python of every page of the documentation runs as it stands, every public name has an example, and links lead somewhere.
+"""The Python of every page runs as it stands, every public name has an example, and links lead somewhere.
 
 Trainings of the tutorials are made shorter here; `make docs` runs them whole.
 """
@@ -42,6 +42,11 @@ def all_pages() -> list[str]:
 
 
 PYTHON_PAGES = [page for page in ("README.md", *all_pages()) if pages.blocks(page)]
+OTHER_PAGES = [
+    pytest.param(page, marks=pytest.mark.slow if page.startswith("tutorials/") else ())
+    for page in PYTHON_PAGES
+    if page not in OWN_TESTS and page != EXTENDING
+]
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("page", [page for page in PYTHON_PAGES if page not in OWN_TESTS and page != EXTENDING])
+@pytest.mark.parametrize("page", OTHER_PAGES)
 def test_the_python_of_a_page_runs(page: str, folder: Path) -> None:
     mpl.use("Agg")
     shorter = [re.sub(r"^(EPOCHS|PRETRAINING) = \d+$", r"\1 = 2", block, flags=re.M) for block in pages.blocks(page)]
@@ -68,7 +73,9 @@ def test_other_pages_have_a_test_of_their_own(page: str) -> None:
     assert re.search(r"\bpages\.run\(", test)
 
 
-@pytest.mark.parametrize("title", ["A family of augmentations", "A rule for a layer type", "A structure of the curvature"])
+@pytest.mark.parametrize(
+    "title", ["A family of augmentations", "A rule for a layer type", "A structure of the curvature"]
+)
 def test_the_examples_of_extending_lila_run(title: str, folder: Path) -> None:
     with pages.registries_as_before():
         names = pages.run(EXTENDING, *pages.blocks(EXTENDING, title=title))

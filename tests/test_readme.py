@@ -34,7 +34,9 @@ def test_lila_is_a_command_of_the_shell(tmp_path: Path) -> None:
 def test_the_readmes_commands_run(lila: Lila, tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos").symlink_to(photos)
     monkeypatch.chdir(tmp_path)
-    commands = [line for block in pages.blocks(README, "console") for line in block.splitlines() if line.startswith("lila ")]
+    commands = [
+        line for block in pages.blocks(README, "console") for line in block.splitlines() if line.startswith("lila ")
+    ]
     assert len(commands) == 6
     for command in commands:
         _, *words = shlex.split(command)

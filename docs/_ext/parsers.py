@@ -1,4 +1,4 @@
-"""The directive `lila-commands`: every command of `lila` with its options, from the parsers that the command line uses."""
+"""The directive `lila-commands`: every command of `lila` with its options, from the parsers of the command line."""
 
 import argparse
 from collections.abc import Iterator
@@ -23,7 +23,9 @@ def named(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
     """Return how an argument is written: `--size SIZE`, say, or `DATA`."""
     if not action.option_strings:
         return formatter._format_args(action, formatter._get_default_metavar_for_positional(action))
-    value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action)) if action.nargs != 0 else ""
+    value = (
+        formatter._format_args(action, formatter._get_default_metavar_for_optional(action)) if action.nargs != 0 else ""
+    )
     return ", ".join(action.option_strings) + (f" {value}" if value else "")
 
 
@@ -32,7 +34,8 @@ def described(parser: argparse.ArgumentParser) -> Iterator[nodes.Node]:
     formatter = argparse.HelpFormatter(parser.prog, width=_WIDTH)
     for text in (parser.description or "").strip().split("\n\n"):
         yield nodes.paragraph("", "", *with_code(" ".join(text.split())))
-    usage = parser.format_usage().removeprefix("usage: ").rstrip()
+    given = [named(action, formatter) for action in parser._actions if not action.option_strings]
+    usage = " ".join([parser.prog, "[options]", *given])
     yield nodes.literal_block(usage, usage, language="text")
     for group in parser._action_groups:
         shown = [a for a in group._group_actions if a.help != argparse.SUPPRESS and "--help" not in a.option_strings]
@@ -66,7 +69,9 @@ class Commands(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return the sections, those of commands of commands inside of theirs."""
-        return [self._section(f"lila {name}", parser) for name, parser in commands(make_parser(None, whole=True)).items()]
+        return [
+            self._section(f"lila {name}", parser) for name, parser in commands(make_parser(None, whole=True)).items()
+        ]
 
     def _section(self, title: str, parser: argparse.ArgumentParser) -> nodes.Node:
         parser.prog = title

@@ -1,7 +1,8 @@
-"""Docstrings are plain text with code in backticks. Before Sphinx reads them, what it would take for markup is quoted."""
+"""Docstrings are plain text with code in backticks. What Sphinx would take for markup is quoted before."""
 
 import re
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 _CODE = re.compile(r"(`+)(.+?)\1")
@@ -29,7 +30,14 @@ def _quote_docstring(app: Sphinx, what: str, name: str, obj: object, options: ob
     lines[:] = [quoted(line) for line in lines]
 
 
+def _with_dashes(app: Sphinx, tree: nodes.document) -> None:
+    for text in list(tree.findall(nodes.Text)):
+        if text == " -- ":  # between the name of a parameter and its description
+            text.parent.replace(text, nodes.Text(" – "))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Quote docstrings before napoleon, whose priority is 500, reads their sections."""
+    app.connect("doctree-read", _with_dashes)
     app.connect("autodoc-process-docstring", _quote_docstring, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

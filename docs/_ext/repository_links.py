@@ -1,4 +1,4 @@
-"""Links from a page to a file of the repository that is no page, such as `../src/lila/fit.py`, become links to the repository.
+"""Links from a page to a file that is no page, such as `../src/lila/fit.py`, become links to the repository.
 
 On GitHub such links work as they stand. A link to a file that does not exist is a warning.
 """
