@@ -94,11 +94,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/evidence-of-ranges.png"), help="the picture")
     parser.add_argument("--images", type=int, default=600, help="training images")
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--step", type=float, default=22.5, help="degrees between two ranges")
+    parser.add_argument("--ranges", default="0,22.5,45,67.5,90,135,180", help="degrees, separated by commas")
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, over which values are averaged")
     a = parser.parse_args()
     points = []
-    for degrees in (a.step * i for i in range(int(180 / a.step) + 1)):
+    for degrees in map(float, a.ranges.split(",")):
         found = [measure(degrees, a.images, a.epochs, seed) for seed in range(a.seeds)]
         fit, complexity, test = (mean(getattr(p, name) for p in found) for name in ("fit", "complexity", "test"))
         points.append(Point(degrees, fit, complexity, test))

@@ -19,7 +19,7 @@ def test_the_figure_of_why_the_evidence_prefers_a_range_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "evidence.png"
-    options = ["--images", "40", "--epochs", "1", "--seeds", "1", "--step", "90", "--out", str(picture)]
+    options = ["--images", "40", "--epochs", "1", "--seeds", "1", "--ranges", "0,90,180", "--out", str(picture)]
     monkeypatch.setattr(sys, "argv", ["evidence_of_ranges.py", *options])
     runpy.run_path(str(EXAMPLES / "evidence_of_ranges.py"), run_name="__main__")
     *rows, _, best = capsys.readouterr().out.splitlines()
