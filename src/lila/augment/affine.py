@@ -1,6 +1,6 @@
 """The paper's affine transformations of images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import log, pi
 from typing import Any
@@ -57,6 +57,8 @@ class Affine2d(LieImages):
         offset: bool = False,
     ) -> None:
         known = {generator.name: generator for generator in AFFINE_2D}
+        if isinstance(generators, str) or not isinstance(generators, Iterable | None):
+            raise ArgumentError(f"generators must be a list of names, such as ['rotation'], but is {generators!r}.")
         names = list(known) if generators is None else list(generators)
         unknown = [name for name in names if name not in known]
         if unknown:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import check_instance
 from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
 from lila.augment.fixed import FixedSequence
@@ -27,6 +28,8 @@ class Compose(Augmentation):
 
     def __init__(self, *parts: Augmentation) -> None:
         super().__init__()
+        for part in parts:
+            check_instance(part, Augmentation, "Each part of a Compose")
         self.parts = nn.ModuleList(parts)
         self.noise_dim = sum(part.noise_dim for part in parts)
         self.unit = ", ".join(dict.fromkeys(part.unit for part in parts if part.unit))

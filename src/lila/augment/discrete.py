@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import as_numbers
 from lila.augment.base import FIRST_OUTCOME, Augmentation, Exporter, InputFormat, Shape
 from lila.augment.fixed import FixedOutcomes
 from lila.errors import ArgumentError, DataError
@@ -40,7 +41,7 @@ class DiscreteFamily(Augmentation):
 
     def __init__(self, init: float | Sequence[float] = 0.0) -> None:
         super().__init__()
-        given = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
+        given = as_numbers("init", init, len(self.names))
         if len(given) != len(self.names):
             raise ArgumentError(f"init has {len(given)} values for the probabilities of {', '.join(self.names)}.")
         stays = 1 - sum(given)

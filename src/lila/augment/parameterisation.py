@@ -98,7 +98,7 @@ def find_parameterisation(parameterisation: str | Parameterisation) -> Parameter
     """Return the parameterisation of a name; one that is given as an object is returned as it is."""
     if isinstance(parameterisation, Parameterisation):
         return parameterisation
-    if parameterisation not in PARAMETERISATIONS:
+    if not isinstance(parameterisation, str) or parameterisation not in PARAMETERISATIONS:
         known = ", ".join(map(repr, PARAMETERISATIONS))
         raise ArgumentError(f"There is no parameterisation named {parameterisation!r}; choose one of {known}.")
     return PARAMETERISATIONS[parameterisation]

@@ -52,7 +52,7 @@ def by_class(run: "Run", task: "TaskDescription | None") -> str:
 
     if run.confusion is None:
         return "\nThere are no results by class: the run has no test data, no classes, or more than 200 of them."
-    tables = class_tables(run.confusion, None if task is None else task.classes)
+    tables = class_tables(run.confusion, run.classes)
     return printable("\n".join(f"\n{table.text()}" for table in tables))
 
 

@@ -59,7 +59,7 @@ def find_structure(name: str, *, unbiased: bool = False) -> type[Structure]:
     Raises:
         ArgumentError: there is no structure of that name, or no such variant of it.
     """
-    if name not in _STRUCTURES:
+    if not isinstance(name, str) or name not in _STRUCTURES:
         known = ", ".join(repr(name) for name in _STRUCTURES)
         raise ArgumentError(f"There is no curvature structure named {name!r}; choose one of {known}.")
     found = _STRUCTURES[name]

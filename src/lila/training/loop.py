@@ -137,6 +137,7 @@ def train(
         examples=len(examples),
         baselines=scores.baselines,
         never_predicted=scores.never_predicted,
+        class_names=examples.class_names,
         task=watchers.task,
         range_errors=range_errors(state, settings, data, final, ranks),
     )

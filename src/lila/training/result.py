@@ -32,6 +32,7 @@ class Result:
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that the network never predicts.
         examples: the number of training examples.
+        class_names: as in `Run`.
         range_errors: as in `Run`.
         versions: of the software that made it.
     """
@@ -43,6 +44,7 @@ class Result:
     baselines: Baselines
     never_predicted: tuple[int, ...]
     examples: int
+    class_names: tuple[str, ...] | None = None
     range_errors: dict[str, float | None] | None = None
     versions: dict[str, str]
 
@@ -71,6 +73,7 @@ def write_result(folder: Path, run: "Run", identity: str) -> None:
         examples=run.examples,
         baselines=run.baselines,
         never_predicted=run.never_predicted,
+        class_names=run.class_names,
         range_errors=run.range_errors,
         versions=versions(),
     )

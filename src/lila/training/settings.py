@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from math import ceil, inf, isfinite
 from typing import Any, Self
 
-from lila._util.choices import check_count, choose
+from lila._util.choices import check_count, choose, is_number
 from lila._util.memory import parse_bytes
 from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, UnknownName, find_structure
@@ -187,8 +187,8 @@ class Settings:
                 raise ArgumentError(f"{name} must be a whole number, but is {value!r}.")
         for name in ("burn_in", "seed", "momentum", "eta_reward", "lr_end", "eta_lr_end"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value < inf:
-                raise ArgumentError(f"{name} must be finite and not negative, but is {value}.")
+            if value is not None and (not is_number(value) or not 0 <= value < inf):
+                raise ArgumentError(f"{name} must be finite and not negative, but is {value!r}.")
         burn_in = -1 if self.burn_in is None else self.burn_in
         if self.epochs is not None and self.procedure.eta is LearnedBy.EVIDENCE and burn_in >= self.epochs:
             raise ArgumentError(
@@ -214,8 +214,8 @@ class Settings:
             parse_bytes(self.memory)
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < inf:
-                raise ArgumentError(f"{name} must be positive and finite, but is {value}.")
+            if value is not None and (not is_number(value) or not 0 < value < inf):
+                raise ArgumentError(f"{name} must be positive and finite, but is {value!r}.")
 
     def _check_optimisation(self) -> None:
         """Check the optimiser of the weights and its schedule, whose names may be given in any case."""

@@ -29,7 +29,7 @@ def native_transform(transform: LearnedTransform, library: str, **options: Any) 
         )
     try:
         adapter = import_module(f"lila.augment.pipelines.{library}")
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # the latter if it was built for another version of torch
         raise LilaError(f"{library} cannot be imported, so there is no transform for it: {error}.") from error
     return adapter.Learned(transform, **options)
 

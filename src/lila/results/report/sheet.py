@@ -20,8 +20,9 @@ from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, rea
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
 from lila.training.result import read_result
-from lila.training.run import BAR, Run
+from lila.training.run import Run
 from lila.training.settings import Settings
+from lila.training.summary import BAR
 from lila.training.tasks import open_run
 from lila.training.verdict import NO_DOUBT, Verdict
 
@@ -129,7 +130,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
         baselines=run.baselines,
         verdict=run.verdict,
         range_errors=run.range_errors,
-        classes=() if run.confusion is None else class_tables(run.confusion, None if task is None else task.classes),
+        classes=() if run.confusion is None else class_tables(run.confusion, run.classes),
         settings=_described(run, task),
         versions=read_result(folder, description).versions,
         again=None if task is None else command(task, run.settings, baseline=description.baseline),
