@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "augmentations": "the families of transformations known by name",
     "reproduce": "the tables and figures of the paper",
     "bench": "what a hyper-step costs on this machine",
+    "compare": "related systems on the same data",
     "completion": "a script that completes commands in a shell",
 }
 
