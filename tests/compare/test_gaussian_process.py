@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lila.compare.gaussian_process import Kernel, collapsed_bound, covariances, predictions
+from lila.compare.gaussian_process import Kernel, collapsed_bound, covariances, mean_over_pairs, predictions
 
 COUNT, SAMPLES, SIZE, OUTPUTS = 7, 3, 4, 2
 
@@ -61,3 +61,16 @@ def test_with_fewer_inducing_points_it_is_a_lower_bound() -> None:
     assert bounds == sorted(bounds)
     assert bounds[0] < problem.exact()[0] - 0.01
     assert bounds[-1] <= problem.exact()[0] + 1e-6
+
+
+def test_pairs_of_different_views_give_the_trace_of_the_average_over_infinitely_many() -> None:
+    """With views that are drawn from a few, each equally likely, the mean over all draws is known exactly."""
+    torch.manual_seed(0)
+    kernel, possible = Kernel(length=1.5).double(), torch.randn(3, SIZE, dtype=torch.float64)
+    with torch.no_grad():
+        limit = kernel(possible, possible).mean()
+        drawn = torch.stack([possible[[i, j]] for i in range(3) for j in range(3)])  # both views of each draw
+        found = mean_over_pairs(kernel(drawn, drawn), apart=True).mean()
+        biased = mean_over_pairs(kernel(drawn, drawn), apart=False).mean()
+    torch.testing.assert_close(found, limit)
+    assert float(biased) > float(limit) + 0.01

@@ -1,5 +1,6 @@
 """The gradient through the weights that minimise a loss, beside that through their closed form."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 import lila
-from lila.compare.implicit import conjugate_gradients, hypergradient, neumann
+from lila.compare.implicit import Product, Vectors, conjugate_gradients, hypergradient, neumann
 
 FEATURES, COUNT, SAMPLES = 9, 30, 5
 
@@ -45,9 +46,11 @@ class Ridge:
     [partial(conjugate_gradients, iterations=2 * FEATURES), partial(neumann, terms=300, step=0.3)],
     ids=["conjugate gradients", "Neumann"],
 )
-def test_the_hypergradient_is_that_through_the_closed_form(inverse: object) -> None:
+def test_the_hypergradient_is_that_through_the_closed_form(
+    inverse: Callable[[Product, Vectors], Vectors],
+) -> None:
     ridge = Ridge()
-    found = hypergradient(ridge.train_loss, ridge.validation_loss, [ridge.w], ridge.learned, inverse)  # type: ignore[arg-type]
+    found = hypergradient(ridge.train_loss, ridge.validation_loss, [ridge.w], ridge.learned, inverse)
     wanted = torch.autograd.grad(ridge.validation_loss(ridge.closed_form()), ridge.learned)
     direct = torch.autograd.grad(ridge.validation_loss(), ridge.learned, materialize_grads=True)
     assert float(direct[1]) == 0  # the precision acts through the weights alone
@@ -62,9 +65,8 @@ def test_the_series_and_conjugate_gradients_solve_a_linear_system() -> None:
     H = root @ root.mT + torch.eye(6, dtype=torch.float64)
     wanted, step = torch.linalg.solve(H, v), 1 / float(torch.linalg.matrix_norm(H, 2))
 
-    def product(vectors: object) -> list[Tensor]:
-        (vector,) = vectors  # type: ignore[misc]
-        return [H @ vector]
+    def product(vectors: Sequence[Tensor]) -> list[Tensor]:
+        return [H @ vector for vector in vectors]
 
     torch.testing.assert_close(conjugate_gradients(product, [v], iterations=6)[0], wanted)
     errors = [float((neumann(product, [v], terms=n, step=step)[0] - wanted).norm()) for n in (1, 10, 100, 2000)]

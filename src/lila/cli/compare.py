@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="mlp", metavar="NAME", help="the network [mlp]")
     parser.add_argument("--width", type=int, default=100, metavar="N", help="hidden units of the network mlp [100]")
     parser.add_argument("--epochs", type=int, default=40, metavar="N", help="[40]")
-    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="[100]")
+    parser.add_argument("--batch-size", type=int, default=50, metavar="N", help="[50]")
     parser.add_argument("--samples", type=int, default=8, metavar="N", help="views of an image [8]")
     parser.add_argument(
         "--no-inverse", dest="inverse", action="store_false", help="do not ask whether 1/eta changes an answer"

@@ -88,7 +88,8 @@ def train_by(conditions: Conditions, gradient: Gradient, train: Pair, *, steps_p
     augmentation = conditions.augmentation()
     state, settings = start_weights(conditions, augmentation, train)
     ranges, precisions = [*augmentation.parameters()], [*state.prior.parameters()]
-    optimiser = torch.optim.Adam([{"params": ranges}, {"params": precisions, "lr": _PRIOR_RATE}], lr=_RATE)
+    groups: list[dict[str, Any]] = [{"params": ranges}, {"params": precisions, "lr": _PRIOR_RATE}]
+    optimiser = torch.optim.Adam(groups, lr=_RATE)
     learned, burn_in = (*ranges, *precisions), ceil(_BURN_IN * conditions.epochs)
     for epoch in epochs_of_weights(state, settings, train):
         if epoch < burn_in:

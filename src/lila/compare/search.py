@@ -129,7 +129,7 @@ def run_search(conditions: Conditions) -> Found:
     ranges, precision = search.best()
     model = train_policy(conditions, conditions.train, ranges, precision)
     watch.lap()
-    scores, details = conditions.scores(model), {"trials": len(study.trials), "stopped trials": search.stopped}
-    details |= {"precision": precision}
+    scores = conditions.scores(model)
+    details = {"trials": len(study.trials), "stopped trials": search.stopped, "precision": precision}
     found = dict(zip(search.names, ranges, strict=True))
     return Found(scores["accuracy"], scores["log_likelihood"], watch.seconds, found, details)

@@ -48,7 +48,7 @@ class Conditions:
     model: str = "mlp"
     width: int = 100
     epochs: int = 40
-    batch_size: int = 100
+    batch_size: int = 50
     samples: int = 8
     weight_samples: int = 2
     seed: int = 0
