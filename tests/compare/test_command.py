@@ -68,6 +68,8 @@ def test_starting_again_repeats_nothing_and_writes_the_pages(
     assert "| lila |" in page
     assert compared["command"] in page
     assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    written = json.loads((folder / "comparison.json").read_text())
+    assert [row["name"] for row in written["systems"]] == ["lila", "kernel-bound"]
     html = (folder / "comparison.html").read_text()
     assert "rotation (±90.0°)" in html
     assert '<img src="data:image/png;base64,' in html

@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=int, default=50, metavar="N", help="[50]")
     parser.add_argument("--samples", type=int, default=8, metavar="N", help="views of an image [8]")
     parser.add_argument(
-        "--no-inverse", dest="inverse", action="store_false", help="do not ask whether 1/eta changes an answer"
+        "--no-inverse",
+        dest="inverse",
+        action="store_false",
+        help="do not ask whether 1/eta changes an answer, unless it is known",
     )
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of PyTorch [1]")
     takes_folder(
@@ -91,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     comparison = Comparison.of(conditions_of(0), systems, entries, arguments.seeds)
     write_pages(comparison, folder)
     print(json.dumps(rounded(comparison.data()), indent=2) if arguments.json else comparison.text())
-    note(f"\nWritten to {folder}: comparison.md, comparison.png, comparison.html.")
+    note(f"\nWritten to {folder}: comparison.md, .png, .html and .json.")
     return 0
 
 

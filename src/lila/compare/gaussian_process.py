@@ -19,7 +19,7 @@ views is what is meant. As in the paper these pairs are left out: for independen
 Classes are written as numbers, 1 for the class and 0 for the others less their mean, with a process each, all of one
 kernel. The predicted densities of the C possible targets, normalised, are the probabilities of the classes: if the mean
 is m and the variance s^2 for all classes, these are softmax(m / s^2). There is no network here, and no epochs: the
-bound of all data, of up to 2,000 images, takes steps by Adam. The paper's estimators from minibatches are not needed at this size.
+bound of all data, of up to 2,000 images, takes steps by Adam. So no estimators from minibatches are needed.
 """
 
 from dataclasses import dataclass

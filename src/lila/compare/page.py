@@ -13,8 +13,10 @@ from lila.augment import Affine2d
 from lila.compare.registry import REFERENCE
 from lila.compare.runner import Entry
 from lila.compare.system import Conditions, System
+from lila.reproduce.engine.store import rounded
 from lila.results.plots.style import COLOURS, INK, new_figure, plain_axes, save
 from lila.results.tables import Table, spread
+from lila.training.checkpoint import write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -242,7 +244,8 @@ def html(comparison: Comparison) -> str:
 
 
 def write_pages(comparison: Comparison, folder: Path) -> None:
-    """Write both pages and the picture into a folder; each file is replaced as a whole."""
+    """Write both pages, the picture and the data into a folder; each file is replaced as a whole."""
+    write_json(folder / "comparison.json", rounded(comparison.data()))
     figure = comparison.figure()
     with replaced(folder / "comparison.png") as temporary:
         save(figure, temporary, "png", dpi=140)

@@ -70,7 +70,8 @@ def run_systems(
         conditions_of: makes the conditions for a seed.
         seeds: how many seeds, from 0.
         store: the folder of the results.
-        inverse: whether to ask, with the first seed, if writing ranges as 1 / eta changes what a system learns.
+        inverse: whether to ask, with the first seed, if writing ranges as 1 / eta changes what a system learns; answers
+            that are there already are told in any case.
         note: is told of each result.
     """
     assert systems[0].name == REFERENCE
@@ -84,10 +85,11 @@ def run_systems(
             entries.append(_entry(system, conditions, store, session=session, note=note))
             if system.name == REFERENCE:
                 conditions = conditions.changed(lila_seconds=entries[-1].found.seconds)
-        if inverse and seed == 0:
+        if seed == 0:
             written = conditions.changed(inverse=True)
-            learning = [system for system in systems if system.learns]
-            entries += [_entry(system, written, store, session=session, note=note) for system in learning]
+            learning = sorted((system for system in systems if system.learns), key=lambda system: system.several_runs)
+            asked = [one for one in learning if inverse or not store.missing([job_of(one, written)])]
+            entries += [_entry(system, written, store, session=session, note=note) for system in asked]
     return entries
 
 
