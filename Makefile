@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-networks test-slow check lint types bench bench-others clean
+.PHONY: demo test coverage test-networks test-slow check lint types bench bench-others clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -19,6 +19,9 @@ demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they wer
 	@echo "Picture: out/demo/ranges.png"
 
 test: $(STAMP)  ## the tests that belong to every change
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
+
+coverage: $(STAMP)  ## which lines no fast test runs; tracing makes the tests take about 1.4 times as long
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q --cov --cov-report=term:skip-covered
 
 # Networks of timm and Hugging Face need torchvision and more, so they are tested in an environment of their own.

@@ -84,12 +84,17 @@ def output_matrix(case: Case, curvature: str, views: Tensor, y: Tensor) -> Tenso
     return output_hessian(case.likelihood, f, y)
 
 
+def output_matrices(case: Case, curvature: str) -> list[Tensor]:
+    """The matrix of each example, shape (c, c)."""
+    return [output_matrix(case, curvature, views, y) for views, y in zip(case.views(), case.y, strict=True)]
+
+
 def full_curvature(case: Case, curvature: str = "ggn") -> Tensor:
     """sum_n J_hat' Lambda_hat J_hat (eq. 12), shape (P, P)."""
     blocks = []
-    for views, y in zip(case.views(), case.y, strict=True):
+    for views, middle in zip(case.views(), output_matrices(case, curvature), strict=True):
         J = jacobian(case.net, views)
-        blocks.append(J.mT @ output_matrix(case, curvature, views, y) @ J)
+        blocks.append(J.mT @ middle @ J)
     return torch.stack(blocks).sum(0)
 
 
@@ -171,7 +176,7 @@ def transposed_patches(module: nn.ConvTranspose2d, x: Tensor) -> list[Tensor]:
     return patches
 
 
-def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+def kron_layer(case: Case, middles: list[Tensor], name: str, module: nn.Module) -> Tensor:
     """The block of one layer over its trainable weights, weight first, then bias (eq. 7 and 15)."""
     weight = getattr(module, "weight", getattr(module, "scale", None))
     bias = getattr(module, "bias", None)
@@ -181,14 +186,13 @@ def kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tens
     G: Tensor | float = 0.0
     positions = 0
     unitwise: Tensor | float = 0.0
-    for views, y in zip(case.views(), case.y, strict=True):
+    for views, middle in zip(case.views(), middles, strict=True):
         uses = [layer_inputs_and_jacobians(case.net, module, view) for view in views]
         mean_uses = []
         for use in range(len(uses[0])):
             inputs = torch.stack([normalised(module, u[use][0]) for u in uses]).mean(0)
             jacobians = torch.stack([u[use][1] for u in uses]).mean(0)
             mean_uses.append((inputs, jacobians))
-        middle = output_matrix(case, curvature, views, y)
         if scalar_like:
             J = sum_tensors(
                 [unit_jacobian(module, a, g, with_weight, with_bias) for a, g in mean_uses]
@@ -288,14 +292,13 @@ def interleave(units: Tensor, with_bias: bool) -> Tensor:
     return reorder(torch.block_diag(*units), 1, len(units), units.shape[1], with_bias)
 
 
-def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+def unbiased_kron_layer(case: Case, middles: list[Tensor], name: str, module: nn.Module) -> Tensor:
     """The same from products of different views alone, by a loop over all pairs of them."""
     if not isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.ConvTranspose2d):
-        return kron_layer(case, curvature, name, module)
+        return kron_layer(case, middles, name, module)
     with_weight, with_bias = (p is not None and p.requires_grad for p in (module.weight, module.bias))
     A, G = [], []
-    for views, y in zip(case.views(), case.y, strict=True):
-        middle = output_matrix(case, curvature, views, y)
+    for views, middle in zip(case.views(), middles, strict=True):
         uses = [layer_inputs_and_jacobians(case.net, module, view) for view in views]
         by_view = [
             [pair for a, g in of_view for pair in positions_of(module, a, g, with_weight, with_bias)]
@@ -315,30 +318,31 @@ def unbiased_kron_layer(case: Case, curvature: str, name: str, module: nn.Module
     return reorder(torch.block_diag(*groups), *shape, with_bias, transposed=isinstance(module, nn.ConvTranspose2d))
 
 
-def raw_parameters(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+def raw_parameters(case: Case, middles: list[Tensor], name: str, module: nn.Module) -> Tensor:
     """The diagonal of the exact curvature over the parameters that a module owns itself."""
     own = [".".join(filter(None, (name, key))) for key, p in module.named_parameters(recurse=False) if p.requires_grad]
     summed = []
-    for views, y in zip(case.views(), case.y, strict=True):
+    for views, middle in zip(case.views(), middles, strict=True):
         weights = {key: w.requires_grad_(key in own) for key, w in trainable(case.net).items()}
         found = rows(average_output(case.net, views, weights), [weights[key] for key in own])
         J = torch.cat([part.reshape(len(part), -1) for part in found], dim=1)
-        summed.append((J.mT @ output_matrix(case, curvature, views, y) @ J).diagonal())
+        summed.append((J.mT @ middle @ J).diagonal())
     return torch.diag(sum_tensors(summed))
 
 
 def kron_curvature(case: Case, curvature: str = "ggn", unbiased: bool = False) -> Tensor:
     """The Kronecker-factored curvature as a dense block-diagonal matrix (P, P)."""
+    middles = output_matrices(case, curvature)
 
-    def of_layer(case: Case, curvature: str, name: str, module: nn.Module) -> Tensor:
+    def of_layer(name: str, module: nn.Module) -> Tensor:
         is_variant = not type(module).forward.__module__.startswith(("torch.", "lila."))
         if is_variant or not isinstance(module, KNOWN):
-            return raw_parameters(case, curvature, name, module)
-        return (unbiased_kron_layer if unbiased else kron_layer)(case, curvature, name, module)
+            return raw_parameters(case, middles, name, module)
+        return (unbiased_kron_layer if unbiased else kron_layer)(case, middles, name, module)
 
     return torch.block_diag(
         *[
-            of_layer(case, curvature, name, module)
+            of_layer(name, module)
             for name, module in case.net.named_modules()
             if any(p.requires_grad for p in module.parameters(recurse=False))
         ]

@@ -84,18 +84,18 @@ def test_no_command_imports_or_calls_what_a_run_names(
     assert "evil" not in sys.modules
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_a_network_of_ones_own_is_opened_if_it_is_named_again(
-    lila: Lila, photos: Path, tmp_path: Path, marker: Path, command: str
+    lila: Lila, photos: Path, tmp_path: Path, marker: Path
 ) -> None:
     run = tmp_path / "own"
     assert lila("train", photos, "--model", "evil:small", "--out", run, *QUICK).returncode == 0
-    marker.unlink()
-    refused = lila(*commands(run, photos)[command])
-    assert (refused.returncode, marker.exists()) == (4, False)
-    done = lila(*commands(run, photos)[command], "--model", "evil:small")
-    assert done.returncode == 0, done.stderr
-    assert marker.exists()
+    for command, arguments in commands(run, photos).items():
+        marker.unlink()
+        refused = lila(*arguments)
+        assert (refused.returncode, marker.exists()) == (4, False), command
+        done = lila(*arguments, "--model", "evil:small")
+        assert done.returncode == 0, (command, done.stderr)
+        assert marker.exists(), command
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ SWITCHES = [field.name for field in fields(Speedups)]
 def results(case: Case, structure: str, speedups: Speedups, kind: str = "ggn") -> tuple[Tensor, dict[str, Tensor]]:
     """The tensors of the curvature in one vector, with the evidence as its last entry; and all gradients."""
     evidence = case.evidence(structure, kind, microbatch=2, speedups=speedups)
-    estimate = evidence.estimate(case.data, case.draw)
+    estimate = evidence.estimate(case.data, case.draw, audit=False)
     tensors = [tensor.flatten() for tensor in estimate.curvature.tensors()]
     value = torch.tensor([estimate.value], dtype=torch.float64)
     return torch.cat([*tensors, value]), evidence.gradient(case.data, estimate)

@@ -6,8 +6,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,30 +56,25 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 FEW = {"epochs": 1, "batch_size": 400, "microbatch": 50, "method": "augerino"}
-TOGETHER: dict[int, dict[str, dict[str, Any]]] = {
-    2: {
-        "kron": CASES["kron"],
-        "other_data": {"other_data": 5},
-        "other_seed": {"other_seed": True},
-        "not_finite": {"fault": "nan", "at": 1, "after": 20},  # the last one, as the fault stays
-    },
-    4: {"streamed": CASES["streamed"], "few": {"stream": True, "count": 400, "settings": FEW}},
+TOGETHER: dict[str, dict[str, Any]] = {
+    "kron": CASES["kron"],
+    "streamed": CASES["streamed"],
+    "few": {"stream": True, "count": 400, "settings": FEW},
+    "other_data": {"other_data": 5},
+    "other_seed": {"other_seed": True},
+    "not_finite": {"fault": "nan", "at": 1, "after": 20},  # the last one, as the fault stays
 }
-"""What the same processes do one after the other, by number of processes: to start them takes longest."""
+"""What the same processes do one after the other: to start them takes longest."""
+RANKS = range(3)  # of these processes
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Return the folder with what so many processes found."""
-
-    @cache
-    def done(processes: int) -> Path:
-        folder = tmp_path_factory.mktemp(f"of-{processes}")
-        ended = torchrun(processes, folder, **TOGETHER[processes])
-        assert ended.returncode == 0, ended.stderr
-        return folder
-
-    return done
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what the processes found."""
+    folder = tmp_path_factory.mktemp("together")
+    ended = torchrun(len(RANKS), folder, **TOGETHER)
+    assert ended.returncode == 0, ended.stderr
+    return folder
 
 
 def assert_agree(case: str, results: list[Any], alone: Any) -> None:
@@ -93,9 +86,9 @@ def assert_agree(case: str, results: list[Any], alone: Any) -> None:
         assert result["weights"] == results[0]["weights"]  # to the bit
 
 
-@pytest.mark.parametrize(("case", "processes"), [("kron", 2), ("streamed", 4)])
-def test_processes_agree_with_one(case: str, processes: int, together: Callable[[int], Path], tmp_path: Path) -> None:
-    results = [found(together(processes) / case, rank) for rank in range(processes)]
+@pytest.mark.parametrize("case", ["kron", "streamed"])
+def test_processes_agree_with_one(case: str, together: Path, tmp_path: Path) -> None:
+    results = [found(together / case, rank) for rank in RANKS]
     assert_agree(case, results, worker.found(tmp_path, CASES[case], Ranks()))
 
 
@@ -109,10 +102,10 @@ def test_processes_agree_with_one_in_every_case(case: str, processes: int, tmp_p
     assert_agree(case, [found(tmp_path / "case", rank) for rank in range(processes)], alone)
 
 
-def test_a_process_does_not_read_everything(together: Callable[[int], Path]) -> None:
+def test_a_process_does_not_read_everything(together: Path) -> None:
     """Of one epoch and a last estimate it reads its share, and the few by which data and network are checked."""
-    for rank in range(4):
-        assert found(together(4) / "few", rank)["read"] < 220  # two quarters, one of them shuffled, and sixteen
+    for rank in RANKS:
+        assert found(together / "few", rank)["read"] < 290  # two thirds, one of them shuffled, and sixteen
 
 
 @pytest.mark.slow
@@ -137,11 +130,11 @@ def test_a_run_of_two_goes_on_with_another_number_of_processes(tmp_path: Path, p
 
 def test_a_rank_that_dies_ends_the_run_and_is_named(tmp_path: Path) -> None:
     started = time.monotonic()
-    done = torchrun(3, tmp_path, it={"folder": True, "fault": "die", "at": 2})
+    done = torchrun(2, tmp_path, it={"folder": True, "fault": "die", "at": 1})
     assert done.returncode != 0
     assert time.monotonic() - started < 60
     root = done.stderr.partition("Root Cause (first observed failure):")[2]
-    assert "rank      : 2 " in root, done.stderr
+    assert "rank      : 1 " in root, done.stderr
     assert "SIGKILL" in root
 
 
@@ -153,9 +146,9 @@ def test_a_rank_that_hangs_ends_the_run_within_the_time_stated(tmp_path: Path) -
     assert "rank 1 died or did not answer in time" in done.stderr, done.stderr
 
 
-def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(together: Callable[[int], Path]) -> None:
-    for rank in range(2):
-        error = found(together(2) / "not_finite", rank)["error"]
+def test_a_value_that_is_not_finite_at_one_rank_ends_all_with_the_same_error(together: Path) -> None:
+    for rank in RANKS:
+        error = found(together / "not_finite", rank)["error"]
         found_first = "training loss|log-likelihood of a batch"
         assert re.match(rf"NumericalError: Epoch \d: The ({found_first}).* is not finite", error)
 
@@ -168,7 +161,7 @@ def test_bad_data_at_one_rank_ends_all_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["other_data", "other_seed"])
-def test_processes_that_were_started_differently_refuse(name: str, together: Callable[[int], Path]) -> None:
+def test_processes_that_were_started_differently_refuse(name: str, together: Path) -> None:
     reason = {"other_data": "their examples differ", "other_seed": "their settings differ"}[name]
-    for rank in range(2):
-        assert reason in found(together(2) / name, rank)["error"]  # each says so
+    for rank in RANKS:
+        assert reason in found(together / name, rank)["error"]  # each says so

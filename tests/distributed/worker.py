@@ -24,7 +24,7 @@ import lila
 from lila._util.ranks import Ranks, leave, process_group
 from lila.training import loop, range_errors
 
-N = 23  # which neither two nor four processes share evenly
+N = 23  # which neither two nor three nor four processes share evenly
 
 
 class Streamed(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):

@@ -50,7 +50,7 @@ def test_terms_for_each_likelihood_and_prior(likelihood: str, structure: str, pr
     case = make_case("mlp", likelihood)
     made = case.prior(prior)
     evidence = lila.Evidence(case.model, case.likelihood, made, structure=structure)
-    assert_terms_close(evidence.estimate(case.data, case.draw), oracles.terms(case, made, structure))
+    assert_terms_close(evidence.estimate(case.data, case.draw, audit=False), oracles.terms(case, made, structure))
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -137,7 +137,7 @@ def test_log_likelihood_of_subsets_averages_to_that_of_all() -> None:
     evidence = case.evidence("diag")
     whole = evidence.estimate(case.data, case.draw).log_likelihood
     by_example = {
-        int(draw.subset(4, 1)): evidence.estimate(case.data, draw, subset=1).log_likelihood
+        int(draw.subset(4, 1)): evidence.estimate(case.data, draw, subset=1, audit=False).log_likelihood
         for draw in (lila.Draw(0, epoch) for epoch in range(30))
     }
     assert set(by_example) == {0, 1, 2, 3}
@@ -150,12 +150,11 @@ def test_the_likelihood_bound_tightens_with_the_number_of_samples() -> None:
 
     def bound(samples: int, draws: int) -> tuple[float, float]:
         model = lila.InvariantModel(case.net, case.model.augmentation, samples)
-        values = []
-        for epoch in range(draws):
-            noise = model.draw(lila.Draw(1, epoch), torch.arange(4), torch.float64)
-            values.append(case.likelihood.log_prob(model(case.x, noise), case.y).sum().item())
-        tensor = torch.tensor(values)
-        return float(tensor.mean()), float(tensor.std() / draws**0.5)
+        noise = [model.draw(lila.Draw(1, epoch), torch.arange(4), torch.float64) for epoch in range(draws)]
+        with torch.no_grad():
+            f = model(case.x.repeat(draws, 1, 1, 1), torch.cat(noise))
+        values = case.likelihood.log_prob(f, case.y.repeat(draws)).reshape(draws, 4).sum(1)
+        return float(values.mean()), float(values.std() / draws**0.5)
 
     levels = [bound(1, 800), bound(2, 800), bound(8, 400), bound(64, 200)]
     limit = bound(5000, 2)[0]

@@ -18,7 +18,7 @@ STRUCTURES = ["kron", "diag", "full"]
 def test_the_closed_form_of_a_slope_is_a_central_difference(network: str, structure: str) -> None:
     case = make_case(network, n=8)
     evidence = case.evidence(structure)
-    curvature, precisions = evidence.estimate(case.data, case.draw).curvature, evidence.prior.precisions()
+    curvature, precisions = evidence.estimate(case.data, case.draw, audit=False).curvature, evidence.prior.precisions()
     other = evidence.estimate(case.data, Draw(7, 7)).curvature  # in which nothing becomes negative on the way to it
     pairs = zip(curvature.tensors(), other.tensors(), strict=True)
     along = curvature.with_tensors([end - start for start, end in pairs])
@@ -54,7 +54,7 @@ def test_it_is_the_derivative_of_the_exact_gradient(
     """If each half of the examples is all of them."""
     case = make_case(network, n=6, samples=3)
     evidence = case.evidence(structure, kind, microbatch=4)
-    estimate = evidence.estimate(case.data, case.draw)
+    estimate = evidence.estimate(case.data, case.draw, audit=False)
     monkeypatch.setattr(Draw, "subset", lambda self, size, count: torch.arange(size).repeat_interleave(2))
     before = [p.detach().clone() for p in case.model.parameters()]
     found = second_derivative(evidence, case.data, estimate, examples=6, draw=case.draw, step=1e-4)
@@ -67,7 +67,7 @@ def test_it_is_the_derivative_of_the_exact_gradient(
 def test_fewer_than_two_examples_and_fixed_ranges_are_refused() -> None:
     case = make_case("mlp", n=3)
     evidence = case.evidence("kron")
-    estimate = evidence.estimate(case.data, case.draw)
+    estimate = evidence.estimate(case.data, case.draw, audit=False)
     for examples in (1, 4):
         with pytest.raises(lila.ArgumentError, match="between 2 and 3 examples"):
             second_derivative(evidence, case.data, estimate, examples=examples, draw=case.draw)

@@ -240,7 +240,7 @@ def test_gradient_of_the_evidence_is_that_of_central_differences(name: str, stru
     draw = lila.Draw(3)
     found = evidence.gradient(data, evidence.estimate(data, draw))
     for hyperparameter, parameter in evidence.hyperparameters().items():
-        expected = oracles.central_differences(lambda: evidence.estimate(data, draw).value, parameter)
+        expected = oracles.central_differences(lambda: evidence.estimate(data, draw, audit=False).value, parameter)
         assert expected.abs().min() > 0
         torch.testing.assert_close(found[hyperparameter], expected, rtol=1e-4, atol=1e-5)
 

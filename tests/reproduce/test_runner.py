@@ -109,12 +109,29 @@ def test_a_result_is_what_fit_gives(results: tuple[Path, list[Any]]) -> None:
     assert results[1][0]["test"] == pytest.approx(run.test, rel=1e-4)
 
 
-def test_side_by_side_gives_the_same(jobs: list[Job], results: tuple[Path, list[Any]], tmp_path: Path) -> None:
-    found, newly_done = done(jobs, tmp_path, at_once=2)
-    assert {job.key for job in newly_done} == {job.key for job in jobs}
+BAD = replace(TRAINING, data="no-such-data").job()
+FAILED = rf"job {BAD.key}: .*no-such-data"
+
+
+def test_side_by_side_gives_the_same_and_an_error_keeps_no_other_from_being_done(
+    jobs: list[Job], results: tuple[Path, list[Any]], tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(JobError, match=f"1 of 3 jobs failed. {FAILED}"):
+        run_jobs([BAD, *jobs], store, at_once=2)
+    assert store.missing([BAD, *jobs]) == [BAD]
+    found, newly_done = done(jobs, tmp_path)
+    assert not newly_done
     for one, other in zip(found, results[1], strict=True):
         assert one["ranges"] == pytest.approx(other["ranges"], rel=1e-3)
         assert one["test"]["accuracy"] == pytest.approx(other["test"]["accuracy"], abs=0.01)
+
+
+def test_an_error_keeps_no_later_job_from_being_done(tmp_path: Path) -> None:
+    good, store = TRAINING.changed(method="non-invariant").job(), Store(tmp_path)
+    with pytest.raises(JobError, match=f"1 of 2 jobs failed. {FAILED}"):
+        run_jobs([BAD, good], store)
+    assert store.missing([BAD, good]) == [BAD]
 
 
 def test_an_interrupted_job_goes_on_from_its_checkpoint(
@@ -141,15 +158,6 @@ def test_an_interrupted_job_goes_on_from_its_checkpoint(
     assert found[0]["evidence"] == results[1][0]["evidence"]
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_an_error_in_one_job_does_not_keep_others_from_being_done(tmp_path: Path, at_once: int) -> None:
-    bad, good = replace(TRAINING, data="no-such-data").job(), TRAINING.changed(method="non-invariant").job()
-    store = Store(tmp_path)
-    with pytest.raises(JobError, match=rf"1 of 2 jobs failed. job {bad.key}: .*no-such-data"):
-        run_jobs([bad, good], store, at_once=at_once)
-    assert store.missing([bad, good]) == [bad]
-
-
 def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
     store, job = Store(tmp_path), TRAINING.job()
     with store.claimed(job) as scratch:
@@ -162,7 +170,7 @@ def test_a_job_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
 
 def test_interrupted_side_by_side_all_end_with_their_checkpoints(tmp_path: Path) -> None:
     """More jobs than processes, none of which is begun after SIGTERM; the process ends with all of its own."""
-    code = f"""
+    program = f"""
 from pathlib import Path
 from test_runner import TRAINING
 from lila.reproduce.engine.runner import run_jobs
@@ -171,13 +179,16 @@ jobs = [TRAINING.changed(epochs=100_000, seed=seed).job() for seed in range(5)]
 run_jobs(jobs, Store(Path({str(tmp_path)!r})), at_once=2)
 """
     script = tmp_path / "script.py"
-    script.write_text(f"if __name__ == '__main__':\n    exec({code!r})\n")
+    script.write_text(f"if __name__ == '__main__':\n    exec({program!r})\n")
     path = os.pathsep.join(map(str, [*Path(__file__).parents[:2], os.environ.get("PYTHONPATH", "")]))
     process = subprocess.Popen([sys.executable, str(script)], env=os.environ | {"PYTHONPATH": path})
     folder = tmp_path / "unfinished"
-    until(lambda: len(list(folder.glob("*/checkpoint.safetensors"))) == 2)
-    process.terminate()
-    assert process.wait(60) == 128 + signal.SIGTERM
+    try:
+        until(lambda: len(list(folder.glob("*/checkpoint.safetensors"))) == 2)
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    assert code == 128 + signal.SIGTERM
     assert len([path for path in folder.iterdir() if path.is_dir()]) == 2
     for checkpoint in folder.glob("*/checkpoint.safetensors"):
         identity = read_description(checkpoint.parent).run
@@ -190,7 +201,7 @@ def until(met: Callable[[], bool], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not met():
         assert time.monotonic() < deadline
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def test_images_are_kept_with_a_result(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
 
     With all columns the MLP takes most, as its graph holds all of them.
     """
-    net = lila.make_model(name, (1, 28, 28), 10)
+    net = lila.make_model(name, (1, 14, 14), 10)
     model = lila.InvariantModel(net, lila.Affine2d(init=0.1), samples=20)
     probes = None if passes == "exact" else 1
     made = lila.Evidence(
@@ -76,12 +76,12 @@ def test_a_hyper_step_takes_at_most_half_as_much_memory_again_as_a_step(name: st
         gradient_probes=probes,
         microbatch=int(part / resolved(passes=passes).microbatch_ratio),
     )
-    x, y = torch.rand(3 * part, 1, 28, 28), torch.arange(3 * part) % 10
+    x, y = torch.rand(2 * part, 1, 14, 14), torch.arange(2 * part) % 10
     with Allocation() as step:
         loss = made.likelihood.log_prob(model(x[:part]), y[:part]).sum()
         torch.autograd.grad(loss, list(net.parameters()))
     peaks = []
-    for count in (part, 3 * part):
+    for count in (part, 2 * part):
         with Allocation() as hyper_step:
             made.backward((x[:count], y[:count]), made.estimate((x[:count], y[:count])))
         peaks.append(hyper_step.peak)

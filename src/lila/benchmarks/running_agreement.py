@@ -6,6 +6,7 @@ few times with other noise: where ranges have converged it must be zero within i
 file of the output folder, and runs whose file exists are not repeated.
 
     LILA_DATA=... python -m lila.benchmarks.running_agreement --out agreement
+    LILA_DATA=... python -m lila.benchmarks.running_agreement --out agreement --passes running --epochs 50
 """
 
 from collections.abc import Sequence
@@ -43,15 +44,19 @@ class ComparedRun:
         version: the version of the data.
         seed: the seed of the data, the network and the noise.
         passes: the kind of passes by which it learns.
+        epochs: the number of epochs; None for the default of running passes, and for 50 of exact ones.
     """
 
     version: str
     seed: int
     passes: str
+    epochs: int | None = None
 
     def path(self, folder: Path) -> Path:
         """Return the file of its result in a folder."""
-        return folder / f"{self.version}-{self.seed}-{self.passes}.json"
+        words = [self.version, str(self.seed), self.passes]
+        words += [] if self.epochs is None else [f"epochs{self.epochs}"]
+        return folder / f"{'-'.join(words)}.json"
 
     def run(self, subset: int, gradients: int) -> dict[str, Any]:
         """Train on a number of images, and compute the exact gradient at the end for several draws of the noise."""
@@ -60,6 +65,7 @@ class ComparedRun:
         task = lila.load_data(recipe, in_memory=True)
         net = lila.make_model("mlp", task.shape, len(task.classes))
         settings = (_EXACT if self.passes == "exact" else {}) | {"seed": self.seed}
+        settings |= {} if self.epochs is None else {"epochs": self.epochs}
         trained = lila.fit(net, task.train, lila.Affine2d(), test=task.test, progress="silent", **settings)
         found: dict[str, Any] = {
             "ranges": dict(trained.ranges),
@@ -90,9 +96,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="number of seeds [3]")
     parser.add_argument("--gradients", type=int, default=4, metavar="N", help="draws of the noise per gradient [4]")
     parser.add_argument("--passes", default="running,exact", metavar="NAMES", help="kinds of passes [running,exact]")
+    parser.add_argument("--epochs", type=int, metavar="N", help="[100 for running passes, 50 for exact ones]")
     arguments = start(parser, given)
     runs = [
-        ComparedRun(version, seed, passes)
+        ComparedRun(version, seed, passes, arguments.epochs)
         for passes in arguments.passes.split(",")
         for seed in range(arguments.seeds)
         for version in _DATA_VERSIONS

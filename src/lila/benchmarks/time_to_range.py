@@ -6,11 +6,13 @@ samples.
 
     LILA_DATA=... python -m lila.benchmarks.time_to_range --passes running
     LILA_DATA=... python -m lila.benchmarks.time_to_range --passes probed
+    LILA_DATA=... python -m lila.benchmarks.time_to_range --passes probed --limit 600
 """
 
 import time
-from collections.abc import Sequence
-from math import pi
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import inf, pi
 from typing import Any
 
 import torch
@@ -21,8 +23,14 @@ from lila.benchmarks.script import new_parser, print_result, start
 _SETTINGS: dict[str, dict[str, Any]] = {"running": {}, "probed": {"noise": "independent", "samples": 31}}
 
 
-class Learned(Exception):  # noqa: N818
-    """Ends a run whose ranges are close enough to the truth."""
+class Ended(Exception):  # noqa: N818
+    """Ends a run whose ranges are close enough to the truth, or that takes too long."""
+
+
+def learned(ranges: Mapping[str, float]) -> bool:
+    """Return whether the rotation is within a fifth of its true range and all other ranges are below 0.1."""
+    others = [value for name, value in ranges.items() if name != "rotation"]
+    return abs(ranges["rotation"] - pi / 2) < 0.2 * pi / 2 and max(others) < 0.1
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -31,6 +39,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--passes", choices=list(_SETTINGS), default="running", help="[running]")
     parser.add_argument("--subset", type=int, default=10_000, metavar="N", help="training images [10000]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
+    parser.add_argument("--limit", type=float, default=inf, metavar="SECONDS", help="CPU time at most [no limit]")
     arguments = start(parser, given)
     torch.manual_seed(arguments.seed)
     recipe = lila.Recipe("mnist", transform="partially-rotated", subset=arguments.subset, seed=arguments.seed)
@@ -39,19 +48,15 @@ def main(given: Sequence[str] | None = None) -> None:
     started = time.process_time()
     history: list[dict[str, Any]] = []
 
-    def stop(record: lila.EpochRecord) -> None:
+    def end(record: lila.EpochRecord) -> None:
         history.append({"cpu seconds": time.process_time() - started, "ranges": dict(record.ranges)})
-        others = [value for name, value in record.ranges.items() if name != "rotation"]
-        if abs(record.ranges["rotation"] - pi / 2) < 0.2 * pi / 2 and max(others) < 0.1:
-            raise Learned
+        if learned(record.ranges) or history[-1]["cpu seconds"] > arguments.limit:
+            raise Ended
 
     settings = _SETTINGS[arguments.passes] | {"passes": arguments.passes, "seed": arguments.seed}
-    try:
-        lila.fit(net, task.train, lila.Affine2d(), progress="silent", callbacks=[stop], **settings)
-        learned = False
-    except Learned:
-        learned = True
-    result = {"learned": learned, "epochs": len(history), **history[-1], "history": history}
+    with suppress(Ended):
+        lila.fit(net, task.train, lila.Affine2d(), progress="silent", callbacks=[end], **settings)
+    result = {"learned": learned(history[-1]["ranges"]), "epochs": len(history), **history[-1], "history": history}
     print_result(arguments, result)
 
 
