@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _CHANGED = 0.2  # of the true range, the difference from which on 1/η changes an answer
 _NO = "–"
+_MARKERS = "osD^"
+_TICKS = [first * 10.0**power for power in range(-2, 4) for first in (1, 2, 5)]
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ class Comparison:
         subset = f" --subset {recipe.subset}" if recipe.subset else ""
         width = f" --width {shared.width}" if shared.model == "mlp" else ""
         return (
-            f"lila compare {recipe.source} --transform {recipe.transform}{subset} --seeds {self.seeds} --model "
+            f"lila compare {quote(recipe.source)} --transform {recipe.transform}{subset} --seeds {self.seeds} --model "
             f"{shared.model}{width} --epochs {shared.epochs} --batch-size {shared.batch_size} --samples "
             f"{shared.samples}"
         )
@@ -162,7 +165,7 @@ class Comparison:
             f"the weights; the Gaussian process has no network. Held-out data is {shared.validation_share:.0%} of the "
             f"training images. Times are CPU seconds of training, in units of lila's ({units}), "
             f"{' and '.join(f'{machine}, PyTorch {torch}' for machine, torch in sorted(machines))}, "
-            f"{max(one['threads'] for one in made)} thread(s), measured in {sessions} session(s). 1/η is asked with "
+            f"threads: {max(one['threads'] for one in made)}, processes that measured: {sessions}. 1/η is asked with "
             f"seed 0, with ranges that start at 0.1; it changes the answer if a range of the data comes out "
             f"differently by more than {_CHANGED:.0%} of its true value."
         )
@@ -194,18 +197,22 @@ class Comparison:
 
     def figure(self) -> "Figure":
         """Draw test accuracy against time; a filled mark is a system that needs training data and a single run."""
-        figure = new_figure(8.0, 4.8)
+        figure = new_figure(9.0, 4.6)
         axes = figure.subplots()
         for number, row in enumerate(self.rows):
             time, accuracy, colour = mean(row.times), mean(row.accuracies()), COLOURS[number % len(COLOURS)]
             alone = not (row.system.needs_validation or row.system.several_runs)
-            face = colour if alone else "none"
-            axes.scatter(time, accuracy, s=42, facecolors=face, edgecolors=colour, linewidths=1.5)
-            axes.annotate(row.system.title, (time, accuracy), (5, 4), textcoords="offset points", size=8, color=INK)
+            style = {"facecolors": colour if alone else "none", "edgecolors": colour, "linewidths": 1.5}
+            marker = _MARKERS[number // len(COLOURS) % len(_MARKERS)]
+            axes.scatter(time, accuracy, s=48, marker=marker, label=row.system.title, **style)
         axes.set_xscale("log")
-        axes.set_xlabel("time, in units of lila's")
-        axes.set_ylabel("test accuracy, %")
-        axes.margins(x=0.2, y=0.1)
+        lowest, highest = (one(mean(row.times) for row in self.rows) for one in (min, max))
+        ticks = [tick for tick in _TICKS if lowest / 2 <= tick <= 2 * highest]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("time, in units of lila's", color=INK)
+        axes.set_ylabel("test accuracy, %", color=INK)
+        figure.legend(loc="outside right upper", fontsize=8, frameon=False)
         plain_axes(axes)
         return figure
 

@@ -76,43 +76,51 @@ def run_systems(
     """
     assert systems[0].name == REFERENCE
     check_packages(systems)
-    session = round(time())
-    _warm_up(conditions_of(0))
+    session = _Session(store, note)
     entries: list[Entry] = []
     for seed in range(seeds):
         conditions = conditions_of(seed)
         for system in systems:
-            entries.append(_entry(system, conditions, store, session=session, note=note))
+            entries.append(session.entry(system, conditions))
             if system.name == REFERENCE:
                 conditions = conditions.changed(lila_seconds=entries[-1].found.seconds)
         if seed == 0:
             written = conditions.changed(inverse=True)
             learning = sorted((system for system in systems if system.learns), key=lambda system: system.several_runs)
             asked = [one for one in learning if inverse or not store.missing([job_of(one, written)])]
-            entries += [_entry(system, written, store, session=session, note=note) for system in asked]
+            entries += [session.entry(system, written) for system in asked]
     return entries
 
 
-def _warm_up(conditions: Conditions) -> None:
-    """Train for a moment, as the first use of PyTorch's operations in a process takes longer."""
-    SYSTEMS[REFERENCE].run(conditions.changed(epochs=2))
+class _Session:
+    """The making of results in this process.
 
+    Args:
+        store: the folder of the results.
+        note: is told of each result.
+    """
 
-def _entry(system: System, conditions: Conditions, store: Store, *, session: int, note: Note) -> Entry:
-    """Return the result of a system, after making it if there is none."""
-    job, seed, inverse = job_of(system, conditions), conditions.seed, conditions.inverse
-    label = f"{system.title}, seed {seed}{', 1/η' if inverse else ''}"
-    if store.missing([job]):
-        found = system.run(conditions)
-        made = {
-            "session": session,
-            "threads": torch.get_num_threads(),
-            "machine": platform.machine(),
-            **versions(),
-        }
-        store.write(job, asdict(found), made)
-        note(f"{label}: {found.seconds:.0f} s, accuracy {100 * found.accuracy:.1f} %")
-    else:
-        note(f"{label}: there already")
-    content = store.read(job)
-    return Entry(system.name, seed, inverse, Found(**content["result"]), content["made"])
+    def __init__(self, store: Store, note: Note) -> None:
+        self.store, self.note = store, note
+        self.started, self.warm = round(time()), False
+
+    def entry(self, system: System, conditions: Conditions) -> Entry:
+        """Return the result of a system, after making it if there is none."""
+        job, seed, inverse = job_of(system, conditions), conditions.seed, conditions.inverse
+        label = f"{system.title}, seed {seed}{', 1/η' if inverse else ''}"
+        if self.store.missing([job]):
+            self._warm_up(conditions)
+            found = system.run(conditions)
+            made = {"session": self.started, "threads": torch.get_num_threads(), "machine": platform.machine()}
+            self.store.write(job, asdict(found), made | versions())
+            self.note(f"{label}: {found.seconds:.0f} s, accuracy {100 * found.accuracy:.1f} %")
+        else:
+            self.note(f"{label}: there already")
+        content = self.store.read(job)
+        return Entry(system.name, seed, inverse, Found(**content["result"]), content["made"])
+
+    def _warm_up(self, conditions: Conditions) -> None:
+        """Train for a moment, as the first use of PyTorch's operations in a process takes longer."""
+        if not self.warm:
+            SYSTEMS[REFERENCE].run(conditions.changed(epochs=2))
+            self.warm = True
