@@ -1,8 +1,9 @@
 """Bad input to the evidence: each is refused by an error of the project with a sentence that helps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -208,6 +209,64 @@ def test_the_gradient_wants_the_data_of_the_estimate() -> None:
     made = evidence.estimate(case.data, case.draw)
     with pytest.raises(lila.ArgumentError, match=f"estimate is one of {len(case.x)} examples, but the data have 2"):
         evidence.gradient((case.x[:2], case.y[:2]), made)
+
+
+def test_an_estimate_of_other_weights_or_settings_is_refused() -> None:
+    """It would give a gradient that is a mixture of two states, and looks like any other."""
+    case = make_case("mlp")
+    evidence = case.evidence("kron")
+    made = evidence.estimate(case.data, case.draw)
+    expected = evidence.gradient(case.data, made)
+    weight, eta = next(case.net.parameters()), next(case.model.augmentation.parameters())
+    for changed, name in ((weight.data, "net.1.weight"), (eta.data, "augmentation.eta")):
+        kept = changed.clone()
+        changed[0] += 1e-6
+        with pytest.raises(lila.ArgumentError, match=f"made with another value of {name} than the present one"):
+            evidence.gradient(case.data, made)
+        changed.copy_(kept)
+    other = lila.InvariantModel(case.net, case.model.augmentation, samples=2)
+    with pytest.raises(lila.ArgumentError, match="made with another value of samples"):
+        lila.Evidence(other, case.likelihood, evidence.prior).gradient(case.data, made)
+    evidence.prior.log_precisions[0].data += 1  # the curvature does not depend on it
+    assert evidence.gradient(case.data, made)["prior.log_precisions.0"] != expected["prior.log_precisions.0"]
+
+
+_NET = nn.Linear(2, 2)
+MISTYPED: list[tuple[Callable[[], object], str]] = [
+    (lambda: lila.GaussianPrior(_NET, precision="1"), "inverse of a variance: positive and finite, not '1'"),  # type: ignore[arg-type]
+    (lambda: lila.GaussianPrior("net"), "over the weights of a torch.nn.Module, but this is 'net'"),  # type: ignore[arg-type]
+    (lambda: lila.InvariantModel(_NET, lila.Rotation2d(), samples="3"), "samples must be a whole number"),  # type: ignore[arg-type]
+    (lambda: lila.Categorical(label_smoothing="x"), "label_smoothing must be at least 0 .* but is 'x'"),  # type: ignore[arg-type]
+    (lambda: lila.Categorical(class_weights="ab"), "class_weights must be a number or a sequence of numbers"),  # type: ignore[arg-type]
+    (lambda: lila.Gaussian(torch.ones(2)), "sigma is a standard deviation"),  # type: ignore[arg-type]
+    (lambda: lila.Gaussian(outputs="2"), "outputs is the number of the network's outputs"),  # type: ignore[arg-type]
+    (lambda: lila.Affine2d(init="a"), "init must be a number or a sequence of numbers, but is 'a'"),  # type: ignore[arg-type]
+    (lambda: lila.Affine2d(init=[0.1, "b"]), "init must be a number or a sequence of numbers"),  # type: ignore[list-item]
+    (lambda: lila.Affine2d("rotation"), r"generators must be a list of names, such as \['rotation'\]"),
+    (lambda: lila.Affine2d(parameterisation=[1]), r"no parameterisation named \[1\]"),  # type: ignore[arg-type]
+    (lambda: lila.HorizontalFlip(None), "init must be a number or a sequence of numbers, but is None"),  # type: ignore[arg-type]
+    (lambda: lila.Compose([lila.Affine2d()]), "Each part of a Compose must be an instance of lila.Augmentation"),  # type: ignore[arg-type]
+    (lambda: lila.LiePoints(torch.zeros(1, 2, 2)), r"a list of lila.Generator\(name, matrix\)"),  # type: ignore[arg-type]
+    (lambda: lila.Settings(lr="1"), "lr must be positive and finite, but is '1'"),  # type: ignore[arg-type]
+    (lambda: lila.Settings(momentum=[1]), r"momentum must be finite and not negative, but is \[1\]"),  # type: ignore[arg-type]
+    (lambda: lila.Settings(memory=4), "4 is not an amount of memory"),  # type: ignore[arg-type]
+    (lambda: make_case().evidence([1]), r"no curvature structure named \[1\]"),  # type: ignore[arg-type]
+    (lambda: hyper_optimiser(eta_lr="1"), "eta_lr must be positive and finite, but is '1'"),
+    (lambda: hyper_optimiser(burn_in="1"), "burn_in must be a whole number of at least 0, but is '1'"),
+]
+
+
+def hyper_optimiser(**settings: Any) -> lila.HyperOptimiser:
+    case = make_case()
+    return lila.HyperOptimiser(case.evidence("kron"), 3, 4, case.data, batch_size=2, **settings)
+
+
+def test_arguments_of_another_type_are_refused_with_a_sentence() -> None:
+    for make, sentence in MISTYPED:
+        with pytest.raises(lila.ArgumentError, match=sentence):
+            make()
+    numbers: list[Any] = [np.float32(0.5), torch.tensor(0.5), torch.full((6,), 0.5)]
+    assert all(lila.Affine2d(init=number).ranges["rotation"] == 0.5 for number in numbers)
 
 
 def test_a_gradient_in_nothing_is_refused_with_the_likely_reason() -> None:

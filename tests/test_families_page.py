@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parent.parent / "docs" / "families.md").read_text()
 def test_its_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "families.md", "exec"), names)
     assert "dilation" in capsys.readouterr().out

@@ -51,8 +51,9 @@ from .results.network_file import export_network
 from .training.fit import fit, resume
 from .training.history import EpochRecord, scalars
 from .training.hyper import HyperOptimiser
+from .training.loading import load
 from .training.loop import STOP
-from .training.run import Run, load
+from .training.run import Run
 from .training.settings import Settings
 
 __version__: str

@@ -140,6 +140,16 @@ def test_a_flip_is_exported_with_its_probability(library: str) -> None:
     assert "HorizontalFlip(p=0.25)" in code
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_code_for_torch_is_the_learned_distribution(family: str) -> None:
+    made = FAMILIES[family](init=0.2)
+    x, noise = torch.rand(200, 2, 3, 3), torch.rand(200, 1) * 2 - 1
+    names: dict[str, Any] = {}
+    exec(made.export("torch", lila.InputFormat((2, 3, 3))), names)
+    assert torch.equal(names["transform"](x, noise), made(x, noise[:, None])[:, 0])
+    assert names["transform"](x[0]).shape == (2, 3, 3)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

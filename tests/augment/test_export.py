@@ -204,12 +204,16 @@ def test_generators_of_ones_own_are_exported_to_torch_alone() -> None:
     assert family.export_json(INPUTS)["generators"]["squeeze"][1] == [0, -1, 0]
 
 
-def test_a_composition_of_one_part_is_exported_as_the_part_and_of_several_as_json() -> None:
+def test_a_composition_of_one_part_is_exported_as_the_part_and_of_several_to_torch_and_as_json() -> None:
     turn = lila.Affine2d(["rotation"], init=0.3, padding="reflection")
     assert lila.Compose(turn).export("kornia", INPUTS) == turn.export("kornia", INPUTS)
     both = lila.Compose(turn, lila.Affine2d(["shear"], init=0.2))
-    with pytest.raises(lila.ArgumentError, match="Compose has no code for other libraries"):
+    with pytest.raises(lila.ArgumentError, match="Compose cannot be exported to 'kornia'; choose one of 'torch'"):
         both.export("kornia", INPUTS)
+    noise = torch.tensor([[0.7, -0.4]])
+    first, second = defined(both.export("torch", INPUTS))
+    found = second(first(picture()[None], noise[:, :1]), noise[:, 1:])
+    torch.testing.assert_close(found, both(picture()[None], noise[:, None])[:, 0].detach(), rtol=0, atol=1e-4)
     assert [part["ranges"].keys() for part in both.export_json(INPUTS)["parts"]] == [{"rotation"}, {"shear"}]
 
 

@@ -13,6 +13,7 @@ import lila
 import oracles
 from cases import CHANNELS, OUTPUTS, SIDE, Case, Mean, Patches, case_of
 from dense import curvature, dense
+from lila.curvature.finding import find_layers
 
 WIDTH = 4
 
@@ -160,12 +161,14 @@ def randomised(net: nn.Module) -> nn.Module:
     return net
 
 
-def assert_as_the_oracle(case: Case, expected: Case, structure: str) -> None:
+def assert_as_the_oracle(case: Case, expected: Case, structure: str, prior: str = "layerwise") -> None:
     """Terms and gradients of the evidence are those of the dense oracle for a network with the same weights."""
     torch.testing.assert_close(
         dense(curvature(case, structure)), oracles.curvature_matrix(expected, structure).detach()
     )
-    evidence, of_expected = case.evidence(structure), expected.evidence(structure)
+    evidence, of_expected = (
+        lila.Evidence(one.model, one.likelihood, one.prior(prior), structure=structure) for one in (case, expected)
+    )
     estimate = evidence.estimate(case.data, case.draw)
     with sdpa_kernel(SDPBackend.MATH):
         terms = [term.item() for term in oracles.terms(expected, of_expected.prior, structure)]
@@ -192,51 +195,91 @@ def test_the_evidence_and_its_gradient_are_those_of_the_oracle(
 # Attention ------------------------------------------------------------------------------------------------------------
 
 
-class Explicit(nn.Module):
-    """What `nn.MultiheadAttention` computes, made of linear layers."""
+class Loose(nn.Module):
+    """Parameters that belong to no layer."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
         super().__init__()
-        self.stacked, self.merge, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+        self.values = nn.ParameterList([nn.Parameter(torch.zeros(shape)) for shape in shapes])
 
-    def forward(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-        of_query = self.stacked(query)
-        of_key = of_query if key is query else self.stacked(key)
-        parts = (of_query.chunk(3, -1)[0], *of_key.chunk(3, -1)[1:])
-        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts)
+
+class Explicit(nn.Module):
+    """What `nn.MultiheadAttention` computes, made of linear layers and raw parameters; its arguments are named so."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        bias: bool = True,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        batch_first: bool = True,
+    ) -> None:
+        super().__init__()
+        sides = (width, kdim or width, vdim or width)
+        self.separate = sides != (width, width, width)
+        if self.separate:
+            self.parts = nn.ModuleList([nn.Linear(side, width, bias=False) for side in sides])
+            self.biases = Loose(*([(3 * width,)] if bias else []))
+        else:
+            self.stacked = nn.Linear(width, 3 * width, bias=bias)
+        self.appended = Loose(*([(1, 1, width)] * 2 if add_bias_kv else []))
+        self.merge, self.heads, self.add_zero_attn = nn.Linear(width, width, bias=bias), heads, add_zero_attn
+
+    def projected(self, inputs: list[Tensor]) -> list[Tensor]:
+        if not self.separate:
+            made = {key: self.stacked(x) for key, x in {id(x): x for x in inputs}.items()}
+            return [made[id(x)].chunk(3, -1)[number] for number, x in enumerate(inputs)]
+        shifts = [part for bias in self.biases.values for part in bias.chunk(3)] or [torch.zeros(())] * 3
+        return [part(x) + shift for part, x, shift in zip(self.parts, inputs, shifts, strict=True)]
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        q, *keys_and_values = self.projected([query, key, value])
+        for i, appended in enumerate(self.appended.values):
+            keys_and_values[i] = torch.cat([keys_and_values[i], appended.repeat(len(q), 1, 1)], 1)
+        if self.add_zero_attn:
+            keys_and_values = [torch.cat([part, torch.zeros_like(part[:, :1])], 1) for part in keys_and_values]
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (q, *keys_and_values))
         scores = q @ k.mT / q.shape[-1] ** 0.5
         if mask is not None:
-            scores = scores.masked_fill(mask, -torch.inf)
+            shown = torch.zeros(len(mask), k.shape[2] - mask.shape[1], dtype=torch.bool)
+            scores = scores.masked_fill(torch.cat([mask, shown], 1), -torch.inf)
         return self.merge((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
 class Attending(nn.Module):
     """Rows of an image that attend to each other, or to the columns."""
 
-    def __init__(self, attention: nn.Module, crossed: bool, masked: bool) -> None:
+    def __init__(self, attention: nn.Module, sides: tuple[int, int], crossed: bool, masked: bool) -> None:
         super().__init__()
-        self.rows, self.columns = nn.Linear(CHANNELS * SIDE, WIDTH), nn.Linear(CHANNELS * SIDE, WIDTH)
+        self.rows, self.columns = nn.Linear(CHANNELS * SIDE, WIDTH), nn.Linear(CHANNELS * SIDE, max(sides))
         self.attention, self.head = attention, nn.Linear(WIDTH, OUTPUTS)
-        self.crossed, self.masked = crossed, masked
+        self.sides, self.crossed, self.masked = sides, crossed, masked
 
     def forward(self, x: Tensor) -> Tensor:
         query, key = self.rows(x.transpose(1, 2).flatten(2)), self.columns(x.permute(0, 3, 1, 2)[:, 1:].flatten(2))
         key = key if self.crossed else query
+        value = key if self.sides == (WIDTH, WIDTH) else key[..., : self.sides[1]]
+        key = key[..., : self.sides[0]] if key.shape[-1] != self.sides[0] else key
         mask = torch.ones(query.shape[1], key.shape[1]).triu(1).bool() if self.masked else None
         if isinstance(self.attention, Explicit):
-            return self.head(torch.tanh(query + self.attention(query, key, mask)).mean(1))
-        if not self.attention.batch_first:
-            swapped = query.transpose(0, 1)
-            made = self.attention(swapped, swapped, swapped, attn_mask=mask)[0].transpose(0, 1)
+            made = self.attention(query, key, value, mask)
+        elif self.attention.batch_first:
+            made = self.attention(query, key, value, attn_mask=mask, need_weights=False)[0]
         else:
-            made = self.attention(query, key, key, attn_mask=mask, need_weights=False)[0]
+            swapped = {id(part): part.transpose(0, 1) for part in (query, key, value)}
+            inputs = (swapped[id(part)] for part in (query, key, value))
+            made = self.attention(*inputs, attn_mask=mask)[0].transpose(0, 1)
         return self.head(torch.tanh(query + made).mean(1))
 
 
 def attending(crossed: bool = False, masked: bool = False, **options: Any) -> tuple[nn.Module, nn.Module]:
     """A network with PyTorch's attention, and one with the same weights made of linear layers."""
-    found = randomised(Attending(nn.MultiheadAttention(WIDTH, 2, **options), crossed, masked))
-    expected = Attending(Explicit(WIDTH, 2), crossed, masked)
+    sides = (options.get("kdim", WIDTH), options.get("vdim", WIDTH))
+    found = randomised(Attending(nn.MultiheadAttention(WIDTH, 2, **options), sides, crossed, masked))
+    expected = Attending(Explicit(WIDTH, 2, **options), sides, crossed, masked)
     with torch.no_grad():
         for one, other in zip(expected.parameters(), found.parameters(), strict=True):
             one.copy_(other)
@@ -248,6 +291,10 @@ ATTENTION: list[dict[str, Any]] = [
     {"batch_first": False},
     {"batch_first": True, "crossed": True},
     {"batch_first": True, "masked": True},
+    {"batch_first": True, "kdim": 3, "vdim": 2, "crossed": True},
+    {"batch_first": False, "kdim": 3, "crossed": True, "masked": True, "bias": False},
+    {"batch_first": True, "vdim": 2, "masked": True, "add_bias_kv": True, "add_zero_attn": True},
+    {"batch_first": False, "masked": True, "add_bias_kv": True, "bias": False},
 ]
 
 
@@ -255,8 +302,27 @@ ATTENTION: list[dict[str, Any]] = [
 @pytest.mark.parametrize("samples", [1, 3])
 @pytest.mark.parametrize("options", ATTENTION, ids=str)
 def test_attention_is_as_if_made_of_linear_layers(options: dict[str, Any], samples: int, structure: str) -> None:
-    found, expected = (case_of(net, n=2, samples=samples) for net in attending(**options))
-    assert_as_the_oracle(found, expected, structure)
+    nets = attending(**options)
+    found, expected = (case_of(net, n=2, samples=samples) for net in nets)
+    x = found.data[0]
+    torch.testing.assert_close(nets[0](x), nets[1](x))
+    one_module = options.keys() & {"kdim", "vdim", "add_bias_kv"}  # for what several modules have in the other network
+    assert_as_the_oracle(found, expected, structure, prior="scalar" if one_module else "layerwise")
+
+
+def test_attention_with_some_weights_frozen() -> None:
+    """What is frozen is a constant. The biases of three projections are one parameter, which needs no weight."""
+    options: dict[str, Any] = {"batch_first": True, "kdim": 3, "vdim": 2, "crossed": True}
+    nets = attending(**options)
+    for net, frozen in zip(
+        nets, (("k_proj_weight", "q_proj_weight"), ("parts.1.weight", "parts.0.weight")), strict=True
+    ):
+        for name in frozen:
+            net.get_submodule("attention").get_parameter(name).requires_grad_(False)
+    found, expected = (case_of(net, n=2, samples=2) for net in nets)
+    assert_as_the_oracle(found, expected, "kron", prior="scalar")
+    names = ["rows", "columns", "attention.v_proj_weight", "attention.in_proj_bias", "attention.out_proj", "head"]
+    assert [layer.name for layer in find_layers(found.net)] == names
 
 
 def encoder(**options: Any) -> nn.Module:
@@ -276,17 +342,26 @@ def test_a_transformer_layer_in_either_mode(mode: str, samples: int) -> None:
 
 
 def test_dropout_inside_attention_is_found() -> None:
-    case = case_of(Attending(nn.MultiheadAttention(WIDTH, 2, dropout=0.1, batch_first=True), False, False))
+    case = case_of(
+        Attending(nn.MultiheadAttention(WIDTH, 2, dropout=0.1, batch_first=True), (WIDTH, WIDTH), False, False)
+    )
     with pytest.raises(lila.ModelError, match="draws random numbers"):
         case.evidence("kron").estimate(case.data, case.draw)
 
 
-@pytest.mark.parametrize("options", [{"add_bias_kv": True}, {"kdim": 3, "vdim": WIDTH}])
-def test_attention_with_more_parameters_is_refused(options: dict[str, Any]) -> None:
-    net = nn.Sequential(nn.Flatten(), nn.Linear(CHANNELS * SIDE**2, OUTPUTS))
-    net.add_module("attention", nn.MultiheadAttention(WIDTH, 1, **options))
-    with pytest.raises(lila.ModelError, match=r"no curvature rule for the parameters .* of 'attention'"):
-        case_of(net).evidence("kron")
+class Unbatched(Attending):
+    """Attention that is given the rows of each image without a batch, image by image."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.rows(x.transpose(1, 2).flatten(2))
+        made = torch.stack([self.attention(one, one, one)[0] for one in rows])
+        return self.head(torch.tanh(made).mean(1))
+
+
+def test_attention_that_is_called_without_a_batch_is_refused() -> None:
+    case = case_of(Unbatched(nn.MultiheadAttention(WIDTH, 2), (WIDTH, WIDTH), False, False))
+    with pytest.raises(lila.ModelError, match=r"'attention' is given nested tensors or sequences without a batch"):
+        case.evidence("kron").estimate(case.data, case.draw)
 
 
 def test_attention_that_something_replaced_is_refused() -> None:

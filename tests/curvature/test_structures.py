@@ -11,7 +11,7 @@ import oracles
 from cases import LIKELIHOODS, NETWORKS, Case, make_case
 from dense import block_order, curvature, dense
 from lila.curvature import Full, Kron, Structure, find_layers
-from lila.curvature.eigen import eigh
+from lila.curvature.eigen import eigh, with_eigenvalues
 from lila.curvature.moments import add_second_moment_, bilinear, quadratic
 from lila.data.examples import Examples
 from lila.laplace.passes import Pass
@@ -247,6 +247,9 @@ def test_rows_of_zeros_are_left_out_of_the_decomposition_and_put_back(dtype: tor
     assert values.dtype == vectors.dtype == dtype
     atol = 1e-4 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close((vectors * values[:, None, :]) @ vectors.mT, matrix, rtol=0, atol=atol)
+    other = torch.rand(2, 9, dtype=dtype)  # eigenvalues; those of the rows of zeros too
+    made = with_eigenvalues(other, vectors, matrix)
+    torch.testing.assert_close(made, (vectors * other[:, None, :]) @ vectors.mT, rtol=0, atol=atol)
     torch.testing.assert_close(vectors.mT @ vectors, torch.eye(9, dtype=dtype).expand(2, 9, 9), rtol=0, atol=atol)
     assert (values >= 0).all()
 

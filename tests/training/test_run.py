@@ -4,6 +4,7 @@ import pytest
 import torch
 from test_fit import QUICK, assert_same, data, network, run
 from torch import nn
+from torch.utils.data import Subset, TensorDataset
 
 import lila
 from cases import Gamma, Residual
@@ -26,11 +27,17 @@ def test_a_loaded_run_predicts_the_same_numbers(tmp_path: Path, method: str) -> 
     assert (loaded.evidence and loaded.evidence.value) == (made.evidence and made.evidence.value)
 
 
+class Named(TensorDataset):
+    """A Dataset that knows what its classes are called, as those of torchvision do."""
+
+    classes = ("cat", "dog", "frog")
+
+
 def test_a_run_trained_into_a_folder_can_be_loaded_from_it(tmp_path: Path) -> None:
-    made = lila.fit(
-        network().double(), (data()[0].double(), data()[1]), lila.Affine2d(), folder=tmp_path, test=data64(), **QUICK
-    )
+    some = Subset(Named(*data64()), range(len(data64()[0])))
+    made = lila.fit(network().double(), some, lila.Affine2d(), folder=tmp_path, test=data64(), **QUICK)
     loaded = lila.load(tmp_path)
+    assert loaded.classes == made.classes == Named.classes
     assert_same(made, loaded)
     assert next(loaded.model.parameters()).dtype == torch.float64
     assert loaded.test == made.test

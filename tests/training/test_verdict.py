@@ -117,6 +117,8 @@ def task_of(*classes: str) -> TaskDescription:
 def test_classes_are_named_if_their_names_are_known(sound: lila.Run) -> None:
     run = replace(sound, never_predicted=(0, 2), task=task_of("cat", "dog", "f\x1b[31mrog"))
     assert "Classes cat, f\\x1b[31mrog are never predicted." in run.verdict.text()
+    named = replace(sound, never_predicted=(0, 2), class_names=("cat", "dog", "frog"))
+    assert "Classes cat, frog are never predicted." in named.verdict.text()
     many = replace(sound, never_predicted=tuple(range(2, 15)), task=task_of("cat", "dog", "frog"))
     assert "Classes frog, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3 others are never predicted." in many.verdict.text()
 

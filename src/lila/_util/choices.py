@@ -1,9 +1,11 @@
-"""Checks of settings that are chosen by name or that count something, and of what users register under a name."""
+"""Checks of settings that are chosen by name, count or measure something, and of what users register under a name."""
 
 import inspect
+from collections.abc import Iterable
 from enum import Enum
 from typing import TypeVar
 
+from lila._util.suggestions import did_you_mean
 from lila.errors import ArgumentError
 
 E = TypeVar("E", bound=Enum)
@@ -15,7 +17,8 @@ def choose(options: type[E], name: str | E, what: str) -> E:
         return options(name)
     except ValueError:
         known = ", ".join(repr(option.value) for option in options)
-        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {known}.") from None
+        meant = did_you_mean(name, [str(option.value) for option in options])
+        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {known}.{meant}") from None
 
 
 def check_count(name: str, value: int | None, optional: bool = False) -> None:
@@ -24,6 +27,28 @@ def check_count(name: str, value: int | None, optional: bool = False) -> None:
         return
     if not isinstance(value, int) or value < 1:
         raise ArgumentError(f"{name} must be a whole number of at least 1, but is {value!r}.")
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a single real number, of Python, NumPy or PyTorch; truth values and texts are none."""
+    if isinstance(value, bool | str | bytes) or tuple(getattr(value, "shape", ())):
+        return False
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def as_numbers(name: str, given: object, count: int) -> list[float]:
+    """Return a single number `count` times, or the numbers of a sequence; raise ArgumentError for anything else."""
+    values = [given] * count if is_number(given) else given
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ArgumentError(f"{name} must be a number or a sequence of numbers, but is {given!r}.")
+    numbers = list(values)
+    if not all(map(is_number, numbers)):
+        raise ArgumentError(f"{name} must be a number or a sequence of numbers, but is {given!r}.")
+    return [float(number) for number in numbers]
 
 
 def check_name(name: object, what: str) -> None:

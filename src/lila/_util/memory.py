@@ -77,7 +77,8 @@ def readable_bytes(count: float) -> str:
 
 def parse_bytes(text: str) -> int:
     """Return the number of bytes that a text such as "4GiB" or "500 MiB" stands for."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)\s*", text)
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)\s*"
+    found = re.fullmatch(pattern, text) if isinstance(text, str) else None
     if found is None or float(found[1]) == 0:
         raise ArgumentError(f"{text!r} is not an amount of memory; write it as '4GiB' or '500 MiB'.")
     return int(float(found[1]) * 1024 ** _UNITS.index(found[2]))

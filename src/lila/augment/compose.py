@@ -1,7 +1,7 @@
 """Several augmentations, one after the other."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import count
 from typing import Any, cast
@@ -9,8 +9,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import check_instance
 from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
 from lila.augment.checks import check_views
+from lila.augment.export.plain import sequence_code
 from lila.augment.fixed import FixedSequence
 from lila.errors import ArgumentError
 
@@ -27,6 +29,8 @@ class Compose(Augmentation):
 
     def __init__(self, *parts: Augmentation) -> None:
         super().__init__()
+        for part in parts:
+            check_instance(part, Augmentation, "Each part of a Compose")
         self.parts = nn.ModuleList(parts)
         self.noise_dim = sum(part.noise_dim for part in parts)
         self.unit = ", ".join(dict.fromkeys(part.unit for part in parts if part.unit))
@@ -133,8 +137,18 @@ class Compose(Augmentation):
         return moved
 
     def exporters(self) -> Mapping[str, Exporter]:
-        """Return the code of the part if there is only one; a sequence of several has none."""
-        return self._parts()[0].exporters() if len(self.parts) == 1 else {}
+        """Return the code of the part if there is only one; a sequence has code for torch if all of its parts have."""
+        if len(self.parts) == 1:
+            return self._parts()[0].exporters()
+        every = bool(self.parts) and all("torch" in part.exporters() for part in self._parts())
+        return {"torch": self._code} if every else {}
+
+    def _code(self, inputs: InputFormat) -> str:
+        sources = []
+        for part in self._parts():
+            sources.append(part.export("torch", inputs))
+            inputs = replace(inputs, shape=part.view_shape(inputs.shape))
+        return sequence_code(sources)
 
     def export_json(self, inputs: InputFormat) -> dict[str, Any]:
         return super().export_json(inputs) | {

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import as_numbers
 from lila.augment.base import FIRST_OUTCOME, Augmentation, Exporter, InputFormat, Shape
+from lila.augment.export.plain import choice_code
 from lila.augment.fixed import FixedOutcomes
 from lila.errors import ArgumentError, DataError
 
@@ -40,7 +42,7 @@ class DiscreteFamily(Augmentation):
 
     def __init__(self, init: float | Sequence[float] = 0.0) -> None:
         super().__init__()
-        given = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
+        given = as_numbers("init", init, len(self.names))
         if len(given) != len(self.names):
             raise ArgumentError(f"init has {len(given)} values for the probabilities of {', '.join(self.names)}.")
         stays = 1 - sum(given)
@@ -127,7 +129,17 @@ class DiscreteFamily(Augmentation):
 
 
 class _OfImages(DiscreteFamily):
-    """Maps of images of shape (channels, height, width)."""
+    """Maps of images of shape (channels, height, width).
+
+    Attributes:
+        expressions: each map but the identity as exported code writes it, of a tensor named `image`.
+    """
+
+    expressions: ClassVar[tuple[str, ...]]
+
+    def exporters(self) -> dict[str, Exporter]:
+        maps = dict(zip(self.names, self.expressions, strict=True))
+        return {"torch": partial(choice_code, self.probabilities().tolist(), maps)}
 
     def check_shape(self, shape: Shape) -> None:
         if len(shape) != 3:
@@ -152,6 +164,7 @@ class HorizontalFlip(_OfImages):
     """Images mirrored left to right with a learned probability, at most 1/2."""
 
     names = ("horizontal flip",)
+    expressions = ("image.flip(-1)",)
 
     def apply_map(self, x: Tensor, k: int) -> Tensor:
         return x.flip(-1)
@@ -159,14 +172,15 @@ class HorizontalFlip(_OfImages):
     def map_points(self, points: Tensor, k: int) -> Tensor:
         return points * points.new_tensor([-1, 1])
 
-    def exporters(self) -> Mapping[str, Exporter]:
-        return _flip_exporters("HorizontalFlip", self.ranges["horizontal flip"])
+    def exporters(self) -> dict[str, Exporter]:
+        return super().exporters() | _flip_exporters("HorizontalFlip", self.ranges["horizontal flip"])
 
 
 class VerticalFlip(_OfImages):
     """Images mirrored top to bottom with a learned probability, at most 1/2."""
 
     names = ("vertical flip",)
+    expressions = ("image.flip(-2)",)
 
     def apply_map(self, x: Tensor, k: int) -> Tensor:
         return x.flip(-2)
@@ -174,14 +188,15 @@ class VerticalFlip(_OfImages):
     def map_points(self, points: Tensor, k: int) -> Tensor:
         return points * points.new_tensor([1, -1])
 
-    def exporters(self) -> Mapping[str, Exporter]:
-        return _flip_exporters("VerticalFlip", self.ranges["vertical flip"])
+    def exporters(self) -> dict[str, Exporter]:
+        return super().exporters() | _flip_exporters("VerticalFlip", self.ranges["vertical flip"])
 
 
 class QuarterTurns(_OfImages):
     """Square images turned by a quarter, a half or three quarters, each with a learned probability."""
 
     names = ("quarter turn", "half turn", "three-quarter turn")
+    expressions = tuple(f"image.rot90({k}, (-2, -1))" for k in (1, 2, 3))
 
     def apply_map(self, x: Tensor, k: int) -> Tensor:
         """Return images turned k times from y to x, which is counter-clockwise where y points down."""
@@ -204,7 +219,7 @@ _FLIP_CODE = {
 }
 
 
-def _flip_exporters(name: str, p: float) -> Mapping[str, Exporter]:
+def _flip_exporters(name: str, p: float) -> dict[str, Exporter]:
     return {library: partial(_flip_code, library, name, p) for library in _FLIP_CODE}
 
 

@@ -92,6 +92,11 @@ class LieFamily(RangeFamily):
 
 
 def _checked_matrices(generators: Sequence[Generator]) -> Tensor:
+    if not isinstance(generators, list | tuple) or not all(isinstance(one, Generator) for one in generators):
+        raise ArgumentError(
+            "The generators of a Lie-group augmentation are a list of lila.Generator(name, matrix), but these were "
+            f"given: {generators!r}."
+        )
     if not generators:
         raise ArgumentError("A Lie-group augmentation needs at least one generator.")
     names = [generator.name for generator in generators]

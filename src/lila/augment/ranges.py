@@ -23,6 +23,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import as_numbers
 from lila.augment.base import Augmentation, Coupling, Shape
 from lila.augment.parameterisation import Identity, Parameterisation, find_parameterisation, parameterisation_name
 from lila.errors import ArgumentError
@@ -136,7 +137,7 @@ class RangeFamily(Augmentation):
     def _initial_eta(self, init: float | Sequence[float] | None) -> list[float]:
         if init is None:
             init = _CORRELATED_START if self.correlated else self.parameterisation.start
-        values = [float(init)] * len(self.names) if isinstance(init, (int, float)) else [float(v) for v in init]
+        values = as_numbers("init", init, len(self.names))
         if len(values) != len(self.names):
             raise ArgumentError(f"init has {len(values)} values for {len(self.names)} generators {self.names}.")
         if not all(map(isfinite, values)):
@@ -274,7 +275,12 @@ class RangeFamily(Augmentation):
 
 def _end(unit: Unit, value: float, shape: Shape) -> str:
     """Return one end of an off-centre range, which is what a unit writes of a symmetric one at this end."""
-    low, separator, high = unit(abs(value), shape).partition(" to ")
+    return signed_end(unit(abs(value), shape), negative=value < 0)
+
+
+def signed_end(text: str, *, negative: bool) -> str:
+    """Return one end of a symmetric range that is written as "±value" or "low to high"."""
+    low, separator, high = text.partition(" to ")
     if separator:
-        return low if value < 0 else high
-    return low.replace("±", "-" if value < 0 else "+")
+        return low if negative else high
+    return low.replace("±", "-" if negative else "+")

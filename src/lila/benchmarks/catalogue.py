@@ -75,6 +75,11 @@ BENCHMARKS = (
         f"{_SCRIPT}few_images --out FOLDER",
     ),
     Benchmark(
+        "held_ranges",
+        "the exact evidence of a case of the gallery whose ranges are held at multiples of the true ones",
+        f"{_SCRIPT}held_ranges dimmed-digits",
+    ),
+    Benchmark(
         "laplace_torch",
         "the cost of the evidence and its gradient in the prior, in units of laplace-torch's",
         f"{_SCRIPT}laplace_torch",

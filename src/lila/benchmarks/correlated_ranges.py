@@ -31,6 +31,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--families", default=",".join(_FAMILIES), metavar="NAMES", help=f"[{','.join(_FAMILIES)}]")
     parser.add_argument("--subset", type=int, default=5_000, metavar="N", help="training images [5000]")
     parser.add_argument("--hidden", type=int, default=1_000, metavar="N", help="hidden units of the network [1000]")
+    parser.add_argument("--model", metavar="NAME", help="another network, as lila.make_model knows it")
     parser.add_argument("--epochs", type=int, metavar="N", help="[as lila.fit chooses]")
     parser.add_argument("--init", type=float, metavar="X", help="range from which all start [the family's own]")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="[0]")
@@ -43,6 +44,13 @@ def main(given: Sequence[str] | None = None) -> None:
     print_result(arguments, {"runs": runs})
 
 
+def _network(arguments: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
+    if arguments.model is not None:
+        return lila.make_model(arguments.model, shape, classes)
+    hidden = arguments.hidden
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), hidden), nn.Tanh(), nn.Linear(hidden, classes))
+
+
 def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
     """Return what one family learns from one version of the data."""
     torch.manual_seed(arguments.seed)
@@ -51,12 +59,7 @@ def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:
     augmentation = lila.Affine2d(init=arguments.init, correlated=_FAMILIES[family])
     started = time.process_time()
     run = lila.fit(
-        nn.Sequential(
-            nn.Flatten(),
-            nn.Linear(prod(task.shape), arguments.hidden),
-            nn.Tanh(),
-            nn.Linear(arguments.hidden, len(task.classes)),
-        ),
+        _network(arguments, task.shape, len(task.classes)),
         task.train,
         augmentation,
         test=task.test,

@@ -1,32 +1,50 @@
 """The cost of each family of augmentations and of its gradient, in units of the affine warp's.
 
-Images are transformed by both families. Time series and point clouds have as many values as the images have.
+Images are transformed by both families. Time series and point clouds have as many values as the images have. The
+rotation of kornia is measured if kornia is installed.
 
     python -m lila.benchmarks.family_speed
 """
 
+import importlib
+import importlib.util
 from collections.abc import Sequence
+from math import pi
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lila.augment import Affine2d, Augmentation, Colour, PointCloud, TimeSeries
+from lila.augment import Affine2d, Augmentation, Colour, HorizontalFlip, PointCloud, QuarterTurns, TimeSeries
 from lila.augment.noise import Draw
 from lila.benchmarks.measuring import ratios
 from lila.benchmarks.script import new_parser, print_result, start
+from lila.integrations.kornia import Kornia, KorniaRange
 
 
 def families(side: int) -> dict[str, tuple[Augmentation, tuple[int, ...]]]:
     """Return each family, with the shape of an input that has as many values as a colour image of this side."""
     pixels = side * side
     return {
+        "correlated-affine": (Affine2d(init=0.1, correlated=True), (3, side, side)),
+        "off-centre-affine": (Affine2d(init=0.1, offset=True), (3, side, side)),
+        "horizontal-flip": (HorizontalFlip(init=0.25), (3, side, side)),
+        "quarter-turns": (QuarterTurns(init=0.2), (3, side, side)),
         "colour": (Colour(init=0.1), (3, side, side)),
         "colour without gamma": (Colour(["brightness", "contrast", "saturation", "hue"], init=0.1), (3, side, side)),
         "series": (TimeSeries(init=0.1), (3, pixels)),
         "point-cloud": (PointCloud(init=0.1), (pixels, 3)),
         "point-cloud with jitter": (PointCloud(["scale", "jitter"], init=0.1, points=pixels), (pixels, 3)),
+        **_of_kornia(side),
     }
+
+
+def _of_kornia(side: int) -> dict[str, tuple[Augmentation, tuple[int, ...]]]:
+    if importlib.util.find_spec("kornia") is None:
+        return {}
+    rotate = importlib.import_module("kornia.geometry.transform").rotate
+    angle = KorniaRange("rotation", argument="angle", scale=180 / pi, limit=pi)
+    return {"kornia's rotation": (Kornia(rotate, [angle], init=0.1), (3, side, side))}
 
 
 def measure(augmentation: Augmentation, shape: tuple[int, ...], arguments: Any) -> dict[str, float]:
@@ -36,6 +54,8 @@ def measure(augmentation: Augmentation, shape: tuple[int, ...], arguments: Any) 
     unit = _Work(affine, (3, arguments.side, arguments.side), arguments.examples, arguments.samples)
     with torch.no_grad():
         (forward,) = ratios([ours.views], unit.views, arguments.repeats)
+    if augmentation.outcomes:  # the probabilities of outcomes weigh the views, which do not depend on them
+        return {"views": round(forward, 2)}
     (both,) = ratios([ours.gradient], unit.gradient, arguments.repeats)
     return {"views": round(forward, 2), "views and gradient": round(both, 2)}
 

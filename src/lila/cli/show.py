@@ -25,7 +25,7 @@ _IMAGES = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
     add_images_option(parser)
     parser.add_argument("--classes", action="store_true", help="also the test results of each class, and confusions")
@@ -52,7 +52,7 @@ def by_class(run: "Run", task: "TaskDescription | None") -> str:
 
     if run.confusion is None:
         return "\nThere are no results by class: the run has no test data, no classes, or more than 200 of them."
-    tables = class_tables(run.confusion, None if task is None else task.classes)
+    tables = class_tables(run.confusion, run.classes)
     return printable("\n".join(f"\n{table.text()}" for table in tables))
 
 
@@ -103,4 +103,5 @@ def record(run: "Run") -> dict[str, Any]:
         "never_predicted": list(run.never_predicted),
         "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
         "confusion": run.confusion,
+        "calibration": None if run.calibration is None else [asdict(bin_) for bin_ in run.calibration],
     }

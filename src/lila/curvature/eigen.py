@@ -21,16 +21,41 @@ def eigh(matrix: Tensor) -> Eigen:
     zero, as the output Hessian of a softmax has one, comes out as 1e-7 of the largest.
     """
     symmetric = (matrix + matrix.mT).div_(2)
-    alive = symmetric.ne(0).any(0).any(0)
-    if bool(alive.all()):
+    alive, index = _alive_first(matrix)
+    if alive == len(index):
         return _decomposed(symmetric)
-    index = torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])
-    count = int(alive.sum())
-    inner_values, inner_vectors = _decomposed(symmetric[:, index[:count, None], index[:count]])
-    values = F.pad(inner_values, (0, len(index) - count))
-    vectors = torch.eye(len(index), dtype=matrix.dtype, device=matrix.device).expand_as(matrix)[:, :, index].clone()
-    vectors[:, index[:count], :count] = inner_vectors
+    inner_values, inner_vectors = _decomposed(symmetric[:, index[:alive, None], index[:alive]])
+    values = F.pad(inner_values, (0, len(index) - alive))
+    vectors = torch.zeros_like(matrix)
+    vectors[:, index[alive:], torch.arange(alive, len(index), device=matrix.device)] = 1.0
+    vectors[:, index[:alive], :alive] = inner_vectors
     return values, vectors
+
+
+def with_eigenvalues(c: Tensor, vectors: Tensor, matrix: Tensor) -> Tensor:
+    """Return V diag(c) V', shape (r, i, i), where V are the eigenvectors that `eigh` found of a matrix.
+
+    Where the matrix has rows of zeros, the eigenvectors are unit vectors, and nothing is multiplied.
+
+    Args:
+        c: the eigenvalues, (r, i).
+        vectors: V, (r, i, i).
+        matrix: the matrix that was decomposed; only its rows of zeros count.
+    """
+    alive, index = _alive_first(matrix)
+    if alive == len(index):
+        return (vectors * c[:, None, :]) @ vectors.mT
+    inner = vectors[:, index[:alive], :alive]
+    result = torch.diag_embed(torch.empty_like(c).index_copy_(1, index, c))
+    result[:, index[:alive, None], index[:alive]] = (inner * c[:, None, :alive]) @ inner.mT
+    return result
+
+
+def _alive_first(matrix: Tensor) -> tuple[int, Tensor]:
+    """Return the number of rows that are not zero in all matrices (r, i, i), and the index that puts these first."""
+    entries = matrix.ne(0).any(0)  # (i, i)
+    alive = entries.any(0) | entries.any(1)
+    return int(alive.sum()), torch.cat([torch.nonzero(alive)[:, 0], torch.nonzero(~alive)[:, 0]])
 
 
 def _decomposed(symmetric: Tensor) -> Eigen:

@@ -1,6 +1,7 @@
 """Find the layers of a network, and refuse networks for which the curvature is not defined."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from enum import StrEnum
 
 from torch import nn
@@ -8,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from lila.curvature.inside.attention import IN_PROJECTION_NAMES, IN_PROJECTION_RULE, InProjection, is_attention
+from lila.curvature.inside.attention import IN_PROJECTION_RULE, STACKED, in_projections, is_attention
 from lila.curvature.layers import Layer, full_name
 from lila.curvature.rules import known_layers, rule_for
 from lila.errors import ModelError
@@ -76,7 +77,7 @@ def _without_rule(module: nn.Module, trainable: list[str]) -> list[str]:
         return []
     rule = rule_for(module)
     if rule is None and is_attention(module):
-        return [own for own in trainable if own not in IN_PROJECTION_NAMES.values()]
+        return []
     return [own for own in trainable if rule is None or own not in (rule.weight, rule.bias)]
 
 
@@ -84,11 +85,20 @@ def _layers_of(name: str, module: nn.Module, trainable: list[str]) -> list[Layer
     """Return the layers of the parameters that a module owns itself."""
     rule = rule_for(module)
     if rule is None and is_attention(module):
-        names = IN_PROJECTION_NAMES
-        return [Layer.of(name, InProjection(module), IN_PROJECTION_RULE, trainable=trainable, names=names)]
+        return _layers_of_attention(name, module, trainable)
     known = [own for own in trainable if rule is not None and own in (rule.weight, rule.bias)]
     of_rule = [Layer.of(name, module, rule, trainable=known)] if rule is not None and known else []
     return [*of_rule, *(Layer.of_parameter(name, module, own) for own in trainable if own not in known)]
+
+
+def _layers_of_attention(name: str, module: nn.Module, trainable: list[str]) -> list[Layer]:
+    """Return the layers of an attention module's own parameters: projections, and what belongs to none of these."""
+    layers = []
+    for projection, names in in_projections(module, trainable):
+        layer = Layer.of(name, projection, IN_PROJECTION_RULE, trainable=trainable, names=names)
+        layers.append(layer if projection.own == STACKED else replace(layer, name=str(layer.weight)))
+    known = {parameter for layer in layers for parameter in layer.parameter_names}
+    return [*layers, *(Layer.of_parameter(name, module, own) for own in trainable if full_name(name, own) not in known)]
 
 
 def check_examples_apart(net: nn.Module) -> None:

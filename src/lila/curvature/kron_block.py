@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lila.curvature.eigen import Eigen, eigh
+from lila.curvature.eigen import Eigen, eigh, with_eigenvalues
 from lila.curvature.layers import Layer
 from lila.errors import NumericalError
 
@@ -137,8 +137,9 @@ class KronBlock:
         inverse = (lam[:, :, None] * mu[:, None, :] + delta.to(lam)).reciprocal_()  # (r, i, j)
         c = torch.einsum("rj,rij->ri", mu, inverse)
         e = torch.einsum("ri,rij->rj", lam, inverse)
-        P_A = (V * c[:, None, :]) @ V.mT / self.positions.clamp(min=1)
-        P_G = (U * e[:, None, :]) @ U.mT
+        A, G = self.normalised
+        P_A = with_eigenvalues(c, V, A) / self.positions.clamp(min=1)
+        P_G = with_eigenvalues(e, U, G)
         return KronBlock(self.layer, P_A.to(self.A.dtype), P_G.to(self.G.dtype), torch.zeros_like(self.positions))
 
     def cotangent_slope(self, along: "KronBlock", precisions: Mapping[str, Tensor]) -> "KronBlock":

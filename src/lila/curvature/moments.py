@@ -4,7 +4,9 @@ Most tensors are second moments of vectors x, sum x x'. The inner product of suc
 sum of quadratic forms, <P, sum x x'> = sum x' P x, so the sum itself need not be computed.
 
 Vectors lie in memory as rows, (b, t, r, i), or as columns, (b, r, i, t), which is how unfolding the patches of a
-convolution leaves them. Either is multiplied as it lies: a transposed copy would cost more than the product.
+convolution leaves them. Either is multiplied as it lies: a transposed copy would cost more than the product. Columns
+take a product for each example, though, so if they are long and few, as in the last convolutions of a ResNet, they are
+copied to rows: 32 examples with a column of 4,608 entries each are multiplied by that a hundred times as fast.
 
 Indices: b examples, t positions (and columns of the output Hessian's root), r groups, i entries of a vector.
 """
@@ -16,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+_LONG = 4  # entries of a column for each of the columns of an example, from which on rows are faster
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,8 @@ def _grouped(matrix: Tensor) -> Tensor:
 
 
 def _are_columns(x: Tensor) -> bool:
-    return not x.is_contiguous() and _as_columns(x).is_contiguous()
+    """Return whether vectors lie in memory as columns, and are not so long and few that rows are faster."""
+    return x.shape[3] <= _LONG * x.shape[1] and not x.is_contiguous() and _as_columns(x).is_contiguous()
 
 
 def _as_columns(x: Tensor) -> Tensor:

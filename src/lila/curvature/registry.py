@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lila._util.choices import check_name, check_subclass
+from lila._util.suggestions import did_you_mean
 from lila.curvature.diag import Diag
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
@@ -59,9 +60,10 @@ def find_structure(name: str, *, unbiased: bool = False) -> type[Structure]:
     Raises:
         ArgumentError: there is no structure of that name, or no such variant of it.
     """
-    if name not in _STRUCTURES:
+    if not isinstance(name, str) or name not in _STRUCTURES:
         known = ", ".join(repr(name) for name in _STRUCTURES)
-        raise ArgumentError(f"There is no curvature structure named {name!r}; choose one of {known}.")
+        meant = did_you_mean(name, _STRUCTURES)
+        raise ArgumentError(f"There is no curvature structure named {name!r}; choose one of {known}.{meant}")
     found = _STRUCTURES[name]
     if not unbiased:
         return found.structure

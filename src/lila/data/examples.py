@@ -16,6 +16,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
+    Subset,
     default_collate,
 )
 
@@ -94,6 +95,17 @@ class Examples:
             )
         if self.length == 0:
             raise DataError("The data set is empty.")
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes, if the Dataset, or the one that it is a subset of, has them as `classes`."""
+        dataset: Any = self.dataset
+        while isinstance(dataset, Subset):
+            dataset = dataset.dataset
+        names = getattr(dataset, "classes", None)
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            return None
+        return tuple(names)
 
     def __len__(self) -> int:
         return self.length

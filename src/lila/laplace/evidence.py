@@ -12,43 +12,28 @@ sign. Taken together with it, three terms remain that each say something:
     -1/2 log|I + diag(delta)^-1 H|       the Occam factor: how far the data narrow the weights down
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 
 import torch
 from torch import Tensor
 
-from lila._util.choices import check_count, choose
-from lila._util.ranks import ALONE, Ranks
-from lila.augment.checks import check_differentiable
 from lila.augment.noise import Draw
-from lila.curvature import CurvatureKind, Layer, Roots, Speedups, Structure, UnknownName, find_layers, find_structure
-from lila.curvature.audit import check_runs_last, unknown_parameters, warn_of_unknown
-from lila.curvature.autograd.speedups import ALL_SPEEDUPS
-from lila.curvature.finding import parameters_without_rule
-from lila.curvature.structure import check_precision
-from lila.data.examples import Batch, Data, Examples
+from lila.curvature import Structure
+from lila.data.examples import Data
 from lila.errors import ArgumentError
-from lila.laplace.checks import check_inputs, check_parts, check_placement, check_prior, check_unbiased
+from lila.laplace.approximation import Approximation
+from lila.laplace.checks import check_prior
 from lila.laplace.differentiable import differentiable_value
-from lila.laplace.log_likelihood import Average, Fit, check_finite
-from lila.laplace.passes import Pass, check_model, few_examples, gather, pull_back
+from lila.laplace.fingerprint import Fingerprint, check_same, fingerprint
+from lila.laplace.log_likelihood import Fit, check_finite
+from lila.laplace.passes import gather, pull_back
 from lila.laplace.posterior import Posterior
 from lila.laplace.terms import Estimate
-from lila.model.invariant import InvariantModel
-from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 
 
-class LayersName(StrEnum):
-    """Over which weights the evidence integrates."""
-
-    ALL = "all"
-    LAST = "last"
-
-
-class Evidence:
+class Evidence(Approximation):
     """The evidence of an invariant network, and its gradient in every hyperparameter.
 
     The hyperparameters are the trainable parameters of the augmentation, the likelihood and the prior.
@@ -85,50 +70,6 @@ class Evidence:
         speedups: which shortcuts the passes take; none of them changes a result.
     """
 
-    def __init__(
-        self,
-        model: InvariantModel,
-        likelihood: Likelihood,
-        prior: GaussianPrior,
-        *,
-        structure: str = "kron",
-        curvature: str | CurvatureKind = "ggn",
-        probes: int | None = None,
-        gradient_probes: int | None = None,
-        microbatch: int = 64,
-        layers: str | LayersName = "all",
-        average: str | Average = "function",
-        ranks: Ranks = ALONE,
-        unbiased: bool = False,
-        unknown: str | UnknownName = "refuse",
-        speedups: Speedups = ALL_SPEEDUPS,
-    ) -> None:
-        check_parts(model, likelihood, prior)
-        kind = choose(CurvatureKind, curvature, "curvature")
-        check_count("microbatch", microbatch)
-        self.model, self.likelihood, self.prior = model, likelihood, prior
-        self.structure = find_structure(structure, unbiased=unbiased)
-        self.roots, self.gradient_roots = Roots(kind, probes), Roots(kind, gradient_probes)
-        self.microbatch = microbatch
-        self.ranks = ranks
-        self.layer_choice = choose(LayersName, layers, "choice of layers")
-        self.average = choose(Average, average, "average")
-        self.unbiased, self.speedups = unbiased, speedups
-        if self.average is not Average.FUNCTION and model.augmentation.outcomes:
-            raise ArgumentError(
-                "average='log-likelihood' takes each view for an example of its own, but the outcomes of this "
-                "augmentation, such as flipped or not, are enumerated, and views of no probability are no examples. "
-                "Use average='function', or leave such families out."
-            )
-        if unbiased:
-            check_unbiased(model, averages_outputs=self.average is Average.FUNCTION)
-        check_prior(prior, model.net, self.structure)
-        self.unknown = choose(UnknownName, unknown, "way with parameters that have no rule")
-        self._left_out: tuple[str, ...] = ()  # parameters that are taken for constants
-        if self.unknown is UnknownName.FREEZE:
-            self._leave_out(parameters_without_rule(model.net))
-        self._layers()  # raises if there is something wrong with the network
-
     def estimate(
         self, data: Data, draw: Draw | None = None, subset: int | None = None, *, audit: bool = True
     ) -> Estimate:
@@ -153,16 +94,7 @@ class Evidence:
         whole = curvature.scaled(scale).decomposed(self.ranks)
         log_likelihood, standard_error = fit.of_all(len(examples))
         estimate = self.assess(log_likelihood, whole, standard_error)
-        return replace(estimate, draw=draw, examples=len(examples))
-
-    def audit(self, data: Data) -> None:
-        """Check on a few examples that their type fits the network, and that its layers account for its gradients.
-
-        Raises:
-            DataError: the inputs' type is not that of the weights.
-            ModelError: the layers' rules do not account for the network's gradients.
-        """
-        self.check_model(self._pass(Draw(), self.roots), few_examples(self.examples(data)))
+        return replace(estimate, draw=draw, examples=len(examples), made_of=self._fingerprint())
 
     @torch.no_grad()
     def log_likelihood(self, data: Data, draw: Draw | None = None, subset: int | None = None) -> Fit:
@@ -192,13 +124,16 @@ class Evidence:
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
 
         Raises:
-            ArgumentError: the estimate is not one of this evidence and these data, or nothing has requires_grad=True.
+            ArgumentError: the estimate is not one of this evidence and these data, or was made before weights or
+                hyperparameters changed; or nothing has requires_grad=True.
         """
         if not self.hyperparameters():
             raise ArgumentError(
                 "No hyperparameter has requires_grad=True, so there is no gradient to compute. If a HyperOptimiser has "
                 "them, call its release() first."
             )
+        if estimate.made_of is not None:
+            check_same(estimate.made_of, self._fingerprint())
         in_data = self._second_pass(data, estimate, subset) if self.data_hyperparameters() else {}
         return self._gradients(in_data, estimate.curvature)
 
@@ -253,9 +188,11 @@ class Evidence:
         gradients = pull_back(pass_, batches, cotangent, list(parameters.values()), ranks=self.ranks)
         return dict(zip(parameters, (scale * gradient for gradient in gradients), strict=True))
 
-    def data_hyperparameters(self) -> dict[str, torch.nn.Parameter]:
-        """Return the hyperparameters whose gradient needs a pass over the data: all but the prior's."""
-        return {name: p for name, p in self.hyperparameters().items() if not name.startswith("prior.")}
+    def _fingerprint(self) -> Fingerprint:
+        """Return what tells the present weights, augmentation, likelihood and settings from others; not the prior."""
+        modules = {"net": self.model.net, "augmentation": self.model.augmentation, "likelihood": self.likelihood}
+        views = {"samples": self.model.samples, "noise": self.model.noise, "average": self.average}
+        return fingerprint(modules, views | {"layers": self.layer_choice, "curvature": self.roots.kind})
 
     def _gradients(self, in_data: Mapping[str, Tensor], curvature: Structure) -> dict[str, Tensor]:
         """Return all gradients by name: those of the second pass, and those in the prior, which need no pass."""
@@ -276,96 +213,3 @@ class Evidence:
         gradients = self.gradient(data, estimate, subset)
         for name, parameter in self.hyperparameters().items():
             parameter.grad = -gradients[name] if parameter.grad is None else parameter.grad - gradients[name]
-
-    def hyperparameters(self) -> dict[str, torch.nn.Parameter]:
-        """Return the trainable parameters of augmentation, likelihood and prior, by name."""
-        owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
-        return {
-            f"{owner}.{name}": parameter
-            for owner, module in owners.items()
-            for name, parameter in module.named_parameters()
-            if parameter.requires_grad
-        }
-
-    def gradient_pass(self, draw: Draw | None = None) -> Pass:
-        """Return the second pass over the data."""
-        return self._pass(draw or Draw(), self.gradient_roots)
-
-    def no_curvature(self) -> Structure:
-        """Return the curvature of no examples."""
-        return self.structure.zeros(self._layers(), next(self.model.net.parameters()).detach())
-
-    def examples(self, data: Data) -> Examples:
-        """Return the data as the passes read it, on the network's device."""
-        return Examples(data, next(self.model.net.parameters()).device)
-
-    def _layers(self) -> tuple[Layer, ...]:
-        layers = find_layers(self.model.net, self._left_out)
-        check_precision(next(self.model.net.parameters()))
-        check_placement(self.model.net, self.hyperparameters())
-        return layers if self.layer_choice is LayersName.ALL else layers[-1:]
-
-    def check_model(self, pass_: Pass, few: Batch) -> None:
-        """Check on a few examples that their type fits the network, and that its layers account for its gradients."""
-        check_inputs(self.model, few.x)
-        if self.unknown is UnknownName.FREEZE:
-            self._leave_out(unknown_parameters(self.model.net, few.x, self._left_out))
-            pass_ = replace(pass_, layers=self._layers())
-        check_model(pass_, few, self.microbatch)
-        check_differentiable(self.model.augmentation, few.x, self.model.draw(pass_.draw, few.index, few.x.dtype))
-        if self.layer_choice is LayersName.LAST:
-            check_runs_last(self.model.net, pass_.layers[0], few.x, self._left_out)
-
-    def _leave_out(self, names: list[str]) -> None:
-        """Take parameters for constants from now on, with a warning that names them."""
-        if names:
-            warn_of_unknown(names, "the evidence takes them for constants")
-            self._left_out = (*self._left_out, *names)
-
-    def _pass(self, draw: Draw, roots: Roots) -> Pass:
-        return Pass(
-            self.model,
-            self.likelihood,
-            self._layers(),
-            self.structure,
-            roots=roots,
-            draw=draw,
-            average=self.average,
-            unbiased=self.unbiased,
-            speedups=self.speedups,
-        )
-
-    def _batches(self, examples: Examples, draw: Draw, subset: int | None) -> tuple[Iterator[Batch], float]:
-        """Return batches of this process's examples, and the factor that scales sums up to the whole data set."""
-        chosen = torch.arange(len(examples)) if subset is None else draw.subset(len(examples), subset)
-        return examples.batches(self.microbatch, self.ranks.share(chosen)), len(examples) / len(chosen)
-
-    def weights_of(self, curvature: Structure) -> dict[str, Tensor]:
-        """Return the weights that a curvature is over, by name, without a graph."""
-        weights = dict(self.model.net.named_parameters())
-        return {name: weights[name].detach() for layer in curvature.layers for name in layer.parameter_names}
-
-    def weight_penalty(self, curvature: Structure) -> Tensor:
-        """Return the term -1/2 sum delta (theta - mu)^2 of the weights that a curvature is over."""
-        return self.prior.weight_penalty(self.weights_of(curvature))
-
-    def move_prior_to_fixed_point_(self, curvature: Structure) -> None:
-        """Set each trainable precision of the prior to where the evidence, at this curvature, is largest."""
-        self.prior.move_to_fixed_point_(self.weights_of(curvature), lambda: curvature.log_det(self.prior.precisions()))
-
-    def _prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[Tensor, Tensor]:
-        """Return the weight penalty and the Occam factor, differentiable in the prior's parameters."""
-        return prior.weight_penalty(self.weights_of(curvature)), -0.5 * curvature.log_det_ratio(prior.precisions())
-
-    def _finite_prior_terms(self, curvature: Structure, prior: GaussianPrior) -> tuple[float, float]:
-        """Return the weight penalty and the Occam factor as numbers."""
-        with torch.no_grad():
-            weight_penalty, occam_factor = self._prior_terms(curvature, prior)
-        check_finite("weight penalty", weight_penalty)
-        check_finite("Occam factor", occam_factor)
-        return float(weight_penalty), float(occam_factor)
-
-    def assess(self, log_likelihood: float, curvature: Structure, standard_error: float = 0.0) -> Estimate:
-        """Return the estimate that follows from a log-likelihood and a curvature of all examples."""
-        terms = self._finite_prior_terms(curvature, self.prior)
-        return Estimate(log_likelihood, *terms, curvature=curvature, draw=None, standard_error=standard_error)

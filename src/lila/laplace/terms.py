@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from lila.augment.noise import Draw
 from lila.curvature import Structure
+from lila.laplace.fingerprint import Fingerprint
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,12 @@ class Estimate(Terms):
         curvature: the curvature of the negative log-likelihood.
         draw: the noise under which it was estimated; None if it comes from many draws.
         examples: the number of examples of its data; None if it comes from running averages.
+        made_of: what tells the weights and hyperparameters that it was made with from others; None if it comes from
+            running averages.
     """
 
     _: KW_ONLY
     curvature: Structure
     draw: Draw | None
     examples: int | None = None
+    made_of: Fingerprint | None = field(default=None, repr=False)

@@ -11,7 +11,7 @@ from math import inf, log, pi
 import torch
 from torch import Tensor, nn
 
-from lila._util.choices import choose
+from lila._util.choices import choose, is_number
 from lila.errors import ArgumentError, ModelError
 
 _ITERATIONS, _RELAXATION = 3, 0.7  # leave at most 0.4^3, a 15th, of the way; see `move_to_fixed_point_`
@@ -61,9 +61,11 @@ class GaussianPrior(nn.Module):
         mean: str | PriorMean = "zero",
     ) -> None:
         super().__init__()
-        if not 0 < precision < inf:
+        if not isinstance(net, nn.Module):
+            raise ArgumentError(f"A prior is over the weights of a torch.nn.Module, but this is {net!r}.")
+        if not is_number(precision) or not 0 < precision < inf:
             raise ArgumentError(
-                f"A prior precision is the inverse of a variance: positive and finite, not {precision}."
+                f"A prior precision is the inverse of a variance: positive and finite, not {precision!r}."
             )
         self.structure = choose(PriorStructure, structure, "prior structure")
         self.mean = choose(PriorMean, mean, "prior mean")

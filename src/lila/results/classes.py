@@ -14,9 +14,9 @@ def class_tables(confusion: Sequence[Sequence[int]], names: Sequence[str] | None
 
     Args:
         confusion: the number of examples of each class (rows) that were predicted to be of each class (columns).
-        names: of the classes; their numbers if None.
+        names: of the classes; their numbers are shown if it is None, or has another number of names.
     """
-    named = list(names or map(str, range(len(confusion))))
+    named = list(names) if names and len(names) == len(confusion) else [str(i) for i in range(len(confusion))]
     if len(named) <= _MOST:
         return [_by_class(confusion, named, range(len(named))), _confusions(confusion, named)]
     return [_by_class(confusion, named, sorted(range(len(named)), key=lambda i: _recognised(confusion, i))[:_MOST])]

@@ -3,8 +3,7 @@
 `lila.training.hyper_schedule` says when they come, and what they move.
 """
 
-from collections.abc import Mapping
-from math import exp, inf
+from math import exp
 from typing import Any
 
 import torch
@@ -20,8 +19,10 @@ from lila.laplace.evidence import Evidence
 from lila.laplace.running import RunningEvidence
 from lila.laplace.terms import Estimate
 from lila.model.likelihood import Likelihood
+from lila.training.hyper_arguments import check_batch, check_counts, check_few, check_rates, check_when
 from lila.training.hyper_schedule import (
     LEAST_INTERVAL,
+    chosen_examples,
     decayed,
     decomposition_interval_of_long_run,
     interval,
@@ -30,12 +31,13 @@ from lila.training.hyper_schedule import (
     ranges_may_move,
     window_size,
 )
-from lila.training.optimisers import load_optimiser_tensors, optimised, optimiser_tensors, trainable, without_prefix
+from lila.training.hyper_state import HyperState
+from lila.training.optimisers import optimised, trainable
 from lila.training.own_loop import Loader, loop_arguments
 from lila.training.prior_term import add_prior_gradients, prior_loss
 
 
-class HyperOptimiser:
+class HyperOptimiser(HyperState):
     """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
 
     Call `step` with each batch before the weights take their step on it: examples to which the weights have just been
@@ -94,24 +96,16 @@ class HyperOptimiser:
         seed: int = 0,
     ) -> None:
         check_instance(evidence, Evidence, "The evidence")
-        counts = {"examples": examples, "steps": steps, "batch_size": batch_size, "hyper_batch": hyper_batch}
-        counts |= {"weight_samples": weight_samples}
-        for name, value in counts.items():
-            check_count(name, value)
-        check_count("every", every, optional=True)
-        for name, number in (("burn_in", burn_in), ("seed", seed)):
-            if not isinstance(number, int | None) or (number or 0) < 0:
-                raise ArgumentError(f"{name} must be a whole number of at least 0, but is {number!r}.")
-        _check_rates(eta_lr=eta_lr, eta_lr_end=eta_lr_end, hyper_lr=hyper_lr)
-        if not (isinstance(few, tuple) and len(few) == 2 and all(isinstance(part, Tensor) for part in few)):
-            raise ArgumentError(f"`few` must be a pair of tensors, inputs and targets, but is {type(few).__name__}.")
-        if not len(few[0]) or len(few[0]) != len(few[1]):
-            raise ArgumentError(f"`few` must be some inputs and as many targets, not {len(few[0])} and {len(few[1])}.")
-        if every is not None and every >= max(steps - (burn_in or 0), 2):
-            raise ArgumentError(
-                f"With a hyper-step after every {every} batches, of {steps} in all and {burn_in or 0} before ranges "
-                "move, nothing would be learned. Make hyper-steps more often (hyper_every), or train for longer."
-            )
+        check_counts(
+            examples=examples,
+            steps=steps,
+            batch_size=batch_size,
+            hyper_batch=hyper_batch,
+            weight_samples=weight_samples,
+        )
+        check_when(every, burn_in, seed, steps)
+        check_rates(eta_lr=eta_lr, eta_lr_end=eta_lr_end, hyper_lr=hyper_lr)
+        check_few(few)
         self.running = RunningEvidence(evidence, examples, Batch(torch.arange(len(few[0]), device=few[0].device), *few))
         self.model, self.training_model = evidence.model, evidence.model.with_samples(weight_samples)
         self.likelihood, self.prior = evidence.likelihood, evidence.prior
@@ -136,10 +130,7 @@ class HyperOptimiser:
             )
         for parameter in self._frozen:
             parameter.requires_grad_(False)
-        self.taken = self.hyper_steps = 0
-        self._seen = 0  # examples in hyper-steps
-        self._decompose_at = min(LEAST_INTERVAL, self._most_interval)  # after so many hyper-steps
-        self.prior_moves = self.ranges_move = False
+        self._decompose_at = min(LEAST_INTERVAL, self._most_interval)
 
     @classmethod
     def for_loader(
@@ -204,21 +195,20 @@ class HyperOptimiser:
             Whether a hyper-step was made.
         """
         size = whole or len(x)
-        _check_batch(x, y, index, size, offset)
+        check_batch(x, y, index, size, offset)
         due = self.due
         self.taken += 1
         if not due:
             return False
-        count = min(self.hyper_batch, size)  # spread over the batch, and other ones each time
-        chosen = (torch.arange(count) * (size // count) + self.taken * count) % size
-        mine = (chosen[(chosen >= offset) & (chosen < offset + len(x))] - offset).to(x.device)
         if weight is not None:
             check_weights(weight, len(x))
+        count = min(self.hyper_batch, size)
+        mine = chosen_examples(count, self.taken, size, share=range(offset, offset + len(x))).to(x.device)
         batch = Batch(
             mine if index is None else index[mine], x[mine], y[mine], None if weight is None else weight[mine]
         )
         with torch.autocast(x.device.type, enabled=False), torch.enable_grad():
-            self._hyper_step(batch, len(chosen))
+            self._hyper_step(batch, count)
         return True
 
     def _hyper_step(self, batch: Batch, count: int) -> None:
@@ -292,72 +282,7 @@ class HyperOptimiser:
         """Add the gradient of `prior_loss` to the gradients of the weights, where the loss cannot be added to."""
         add_prior_gradients(self.prior, self.model.net, self.running.examples)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return as named tensors, not copied, all that changes: the hyperparameters, and what their steps need."""
-        return self._hyperparameters() | self.tensors()
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return as named tensors, not copied, all that changes beside the hyperparameters themselves."""
-        counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
-        named = {"counts": torch.tensor(counts)}
-        named |= {f"running.{name}": tensor for name, tensor in self.running.tensors().items()}
-        for name, optimiser in self.optimisers.items():
-            named |= optimiser_tensors(name, optimiser)
-        return named
-
-    @torch.no_grad()
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `state_dict` returned.
-
-        Raises:
-            ArgumentError: it is the state for another network, augmentation, likelihood or prior.
-        """
-        current = self._hyperparameters()
-        differing = [name for name in current if name not in tensors or tensors[name].shape != current[name].shape]
-        if differing:
-            raise ArgumentError(
-                f"This is not the state of a HyperOptimiser of such a network: {differing[0]!r} is missing, or has "
-                "another shape."
-            )
-        self.load_tensors(tensors)
-        for name, tensor in current.items():
-            tensor.copy_(tensors[name])
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned."""
-        try:
-            self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
-            self.running.load_tensors(without_prefix(tensors, "running."))
-        except (KeyError, ValueError, RuntimeError) as error:
-            raise ArgumentError(f"This is not the state of a HyperOptimiser of such a network: {error}") from error
-        self.prior_moves, self.ranges_move = bool(prior), bool(ranges)
-        for name, optimiser in self.optimisers.items():
-            load_optimiser_tensors(name, optimiser, tensors)
-
-    def _hyperparameters(self) -> dict[str, Tensor]:
-        owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}
-        return {f"{owner}.{name}": t for owner, module in owners.items() for name, t in module.state_dict().items()}
-
     def _set_rate(self, name: str) -> None:
         start, end = self.rates[name]
         for group in self.optimisers[name].param_groups:
             group["lr"] = decayed(start, end, self.taken / self.steps)
-
-
-def _check_batch(x: Tensor, y: Tensor, index: Tensor | None, size: int, offset: int) -> None:
-    """Raise ArgumentError unless inputs, targets and indices make a batch, or a share of one of a given size."""
-    if len(x) != len(y) or not size or (index is not None and len(index) != len(x)):
-        raise ArgumentError(
-            "A batch needs at least one example, and as many inputs as targets and indices, but there are "
-            f"{len(x)} inputs, {len(y)} targets and {'no' if index is None else len(index)} indices."
-        )
-    if not 0 <= offset <= size - len(x):
-        raise ArgumentError(f"A batch of {size} examples has no share of {len(x)} examples after the first {offset}.")
-    if index is not None and (index.is_floating_point() or bool((index < 0).any())):
-        raise ArgumentError("Indices of examples are whole numbers of at least 0.")
-
-
-def _check_rates(**rates: float) -> None:
-    for name, rate in rates.items():
-        if not 0 < rate < inf and not (rate == 0 and name.endswith("_end")):
-            raise ArgumentError(f"{name} must be positive and finite, but is {rate}.")

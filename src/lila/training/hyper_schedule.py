@@ -9,6 +9,9 @@ earlier run away.
 
 from math import ceil
 
+import torch
+from torch import Tensor
+
 from lila.training.optimisers import cosine
 
 LEAST_INTERVAL = 5
@@ -34,6 +37,19 @@ def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int
     """
     by_cost = round(hyper_batch * samples / (_VIEWS * batch_size))
     return max(min(by_cost, max(round(steps / _ENOUGH_STEPS), 2)), 1)
+
+
+def chosen_examples(count: int, taken: int, size: int, share: range) -> Tensor:
+    """Return which examples of a batch a hyper-step takes: they are spread over the batch, and others each time.
+
+    Args:
+        count: how many it takes.
+        taken: the number of batches so far.
+        size: the number of examples of the batch.
+        share: which of these this process has; the indices are within its share.
+    """
+    chosen = (torch.arange(count) * (size // count) + taken * count) % size
+    return chosen[(chosen >= share.start) & (chosen < share.stop)] - share.start
 
 
 def window_size(examples: int, seen: float, count: int) -> float:

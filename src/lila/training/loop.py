@@ -133,10 +133,12 @@ def train(
         evidence=final,
         test=scores.test,
         confusion=scores.confusion,
+        calibration=scores.calibration,
         shape=shape,
         examples=len(examples),
         baselines=scores.baselines,
         never_predicted=scores.never_predicted,
+        class_names=examples.class_names,
         task=watchers.task,
         range_errors=range_errors(state, settings, data, final, ranks),
     )

@@ -13,8 +13,9 @@ from lila.training.architecture import count_outputs
 from lila.training.checkpoint import CHECKPOINT, RUN
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.fit import fit, resume
+from lila.training.loading import load
 from lila.training.lock import FolderInUseError, locked
-from lila.training.run import Run, load
+from lila.training.run import Run
 from lila.training.settings import Settings
 
 

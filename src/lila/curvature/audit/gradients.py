@@ -18,6 +18,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from lila.curvature.audit.subject import Subject
 from lila.curvature.finding import no_rule_message
+from lila.curvature.inside.attention import InProjection
 from lila.curvature.inside.exposed import exposed
 from lila.curvature.inside.raw_parameters import ParameterCopies
 from lila.curvature.layers import Layer
@@ -176,8 +177,16 @@ def _check_uses(run: _Run) -> None:
     layer, operations = run.layers[position], ", ".join(sorted(set(uses.values())))
     if isinstance(layer.module, ParameterCopies):
         raise ModelError(no_rule_message(layer.owner, layer.module.owner, [layer.module.own], operations))
+    names = [name for name in layer.parameter_names if name in uses]
+    if isinstance(layer.module, InProjection):
+        raise ModelError(
+            f"The weights {names} are used in a way that the curvature does not see, by {operations}: {layer.owner!r} "
+            "is given nested tensors or sequences without a batch, or its weights are used elsewhere too. Give "
+            "nn.MultiheadAttention a batch of sequences, (batch, sequence, width) with batch_first=True, and use its "
+            "weights through its calls alone."
+        )
     raise ModelError(
-        f"The weights {[name for name in layer.parameter_names if name in uses]} are used outside of the forward "
+        f"The weights {names} are used outside of the forward "
         f"of their layer {layer.name!r}, where the curvature does not see it, by {operations}: tied, through "
         "torch.nn.functional, or by a call of the layer's forward rather than of the layer. Use each weight through a "
         "call of its own layer, or register a rule for the module that uses it with lila.register_rule."

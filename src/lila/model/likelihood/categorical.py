@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lila._util.choices import as_numbers, is_number
 from lila.errors import ArgumentError, DataError
 from lila.model.constant import ConstantAnswer, counts_evidence, smoothed_frequencies
 from lila.model.likelihood.base import Likelihood
@@ -39,9 +40,11 @@ class Categorical(Likelihood):
 
     def __init__(self, label_smoothing: float = 0.0, class_weights: Sequence[float] | Tensor | None = None) -> None:
         super().__init__()
-        if not 0 <= label_smoothing < 1:
-            raise ArgumentError(f"label_smoothing must be at least 0 and less than 1, but is {label_smoothing}.")
+        if not is_number(label_smoothing) or not 0 <= label_smoothing < 1:
+            raise ArgumentError(f"label_smoothing must be at least 0 and less than 1, but is {label_smoothing!r}.")
         self.label_smoothing = float(label_smoothing)
+        if class_weights is not None and not isinstance(class_weights, Tensor):
+            class_weights = as_numbers("class_weights", class_weights, count=1)
         weights = None if class_weights is None else torch.as_tensor(class_weights, dtype=torch.float64).flatten()
         if weights is not None and not (weights.isfinite().all() and (weights > 0).all() and len(weights)):
             raise ArgumentError(f"Class weights must be positive and finite, but are {class_weights}.")

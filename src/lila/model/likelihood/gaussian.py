@@ -5,6 +5,7 @@ from math import inf, log, pi
 import torch
 from torch import Tensor, nn
 
+from lila._util.choices import is_number
 from lila.errors import ArgumentError, DataError
 from lila.model.constant import ConstantAnswer
 from lila.model.likelihood.base import Likelihood, check_columns, columns
@@ -23,11 +24,11 @@ class Gaussian(Likelihood):
 
     def __init__(self, sigma: float = 1.0, outputs: int | None = None) -> None:
         super().__init__()
-        if not 0 < sigma < inf:
-            raise ArgumentError(f"sigma is a standard deviation: positive and finite, not {sigma}.")
-        if outputs is not None and outputs < 1:
+        if not is_number(sigma) or not 0 < sigma < inf:
+            raise ArgumentError(f"sigma is a standard deviation: positive and finite, not {sigma!r}.")
+        if outputs is not None and (not isinstance(outputs, int) or outputs < 1):
             raise ArgumentError(
-                f"outputs is the number of the network's outputs, or None for one sigma; not {outputs}."
+                f"outputs is the number of the network's outputs, or None for one sigma; not {outputs!r}."
             )
         self.log_sigma = nn.Parameter(torch.full(() if outputs is None else (outputs,), log(sigma)))
 

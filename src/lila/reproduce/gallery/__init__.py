@@ -4,7 +4,8 @@
 is kept in a file of its own in `results/gallery`, so that cases can be trained one by one.
 """
 
-from lila.reproduce.gallery.cases import CASES, Case, Folders, Problem
+from lila.reproduce.gallery.cases import CASES
 from lila.reproduce.gallery.page import write_page
+from lila.reproduce.gallery.problem import Case, Folders, Problem
 
 __all__ = ["CASES", "Case", "Folders", "Problem", "write_page"]

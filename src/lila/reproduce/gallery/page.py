@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from lila._util.files import replaced
-from lila.augment import Augmentation
+from lila.augment import Augmentation, DiscreteFamily
 from lila.augment.noise import Draw
-from lila.reproduce.gallery.cases import Case, Problem
+from lila.reproduce.gallery.problem import Case, Problem
 from lila.results.plots import plot_ranges, plot_samples
 from lila.results.plots.style import COLOURS, empty_axes, new_figure, save
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ROWS, _COLUMNS = 3, 7
+_EARLIER = "*Measured by an earlier version, whose hyper-steps came after the weights' step on a batch.*"
 _HEAD = """# Gallery
 
 Each family of augmentations on real data that was transformed by known ranges. Every range of the family is learned,
@@ -27,7 +28,9 @@ the photographs.
 
 Some cases were changed after first results: the digits of mnist1d are trained for 100 epochs, as 60 did not suffice for
 one seed, and the points are turned all the way around, as a quarter turn to each side was learned as almost a half
-turn. So the gallery shows what each family can learn, not how often it learns it from any data.
+turn. Digits with another ink were added when digits in two inks gave nothing. So the gallery shows what each family can
+learn, not how often it learns it from any data. Where a range was not recovered,
+[families.md](families.md#what-is-not-recovered) says why.
 
 This page is written by a command, which also trains the runs that are not in `results/gallery/` yet:
 
@@ -35,8 +38,9 @@ This page is written by a command, which also trains the runs that are not in `r
 python -m lila.reproduce.gallery --seeds 3 --out docs
 ```
 
-`--photographs` is a folder of images per class, `--series` a folder of `.ts` files, as they come inside aeon. The cases
-also need scikit-learn, matplotlib and mnist1d; one needs kornia.
+The packages that it needs are those of the extra `gallery`. `--photographs` and `--garments` name CIFAR-10 and
+Fashion-MNIST, or other images. The time series of the UCR archive come inside aeon, whose files are read without its
+code, so that `pip install --no-deps aeon` is enough; `--series` is another folder with such files.
 """
 
 Results = Mapping[str, Any]
@@ -57,6 +61,7 @@ def _section(name: str, case: Case, results: Results) -> str:
         "",
         case.text,
         "",
+        *([] if all("parameters" in run for run in runs) else [_EARLIER, ""]),
         f"![Learned ranges, and examples under them](images/gallery-{name}.png)",
         "",
         "| | in the data | " + " | ".join(f"seed {run['seed']}" for run in runs) + " |",
@@ -70,24 +75,25 @@ def _section(name: str, case: Case, results: Results) -> str:
     return "\n".join([*lines, ""])
 
 
-def draw_case(problem: Problem, ranges: Sequence[Mapping[str, float]], path: Path) -> None:
+def draw_case(problem: Problem, runs: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw the ranges that the runs of a case learned, and examples under the ranges of the first run.
 
     Args:
         problem: the problem of the first run.
-        ranges: the learned ranges of each run.
+        runs: what the runs learned, as the file of a case in `results/gallery` holds it.
         path: of the picture.
     """
     figure = new_figure(11, 3.4)
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.5), squeeze=False)[0]
     axes = left.subplots()
-    plot_ranges(axes, ranges, problem.truth)
+    plot_ranges(axes, [run["ranges"] for run in runs], problem.truth)
     axes.set_ylabel(problem.augmentation.unit, fontsize=8)
+    if problem.augmentation.unit == DiscreteFamily.unit:
+        axes.set_ylim(0, 0.55)  # none is more probable than the input as it is
     grid = right.subplots(_ROWS, _COLUMNS, squeeze=False).tolist()
     augmentation = problem.augmentation
     with torch.no_grad():
-        learned = torch.tensor([ranges[0][name] for name in augmentation.ranges])  # the parameters are the ranges
-        nn.utils.vector_to_parameters(learned, augmentation.parameters())
+        nn.utils.vector_to_parameters(torch.tensor(runs[0]["parameters"]), augmentation.parameters())
     shown = problem.test[0][:_ROWS]
     if shown.shape[-1] == 3:
         _plot_clouds(grid, augmentation, shown)
