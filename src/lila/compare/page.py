@@ -202,7 +202,7 @@ class Comparison:
         for number, row in enumerate(self.rows):
             time, accuracy, colour = mean(row.times), mean(row.accuracies()), COLOURS[number % len(COLOURS)]
             alone = not (row.system.needs_validation or row.system.several_runs)
-            style = {"facecolors": colour if alone else "none", "edgecolors": colour, "linewidths": 1.5}
+            style: dict[str, Any] = {"facecolors": colour if alone else "none", "edgecolors": colour, "linewidths": 1.5}
             marker = _MARKERS[number // len(COLOURS) % len(_MARKERS)]
             axes.scatter(time, accuracy, s=48, marker=marker, label=row.system.title, **style)
         axes.set_xscale("log")
