@@ -22,6 +22,7 @@ ROOMS = (
     "results",
     "reproduce",
     "benchmarks",
+    "compare",
     "cli",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "for research": {
         "reproduce": "the tables and figures of the paper",
         "bench": "what a hyper-step costs on this machine",
+        "compare": "related systems on the same data",
     },
     "for the machine": {
         "doctor": "whether lila works on this machine",
