@@ -32,6 +32,7 @@ myst_dmath_double_inline = False
 
 # Tutorials are notebooks written as text. Each is run when it, or a page it belongs to, changes.
 nb_execution_mode = "cache"
+nb_execution_in_temp = True  # what a tutorial writes does not stay
 nb_execution_raise_on_error = True
 nb_execution_timeout = 1800  # seconds that a cell may take on a busy machine
 nb_merge_streams = True

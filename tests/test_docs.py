@@ -127,3 +127,8 @@ def test_links_to_files_and_headings_lead_somewhere(page: str) -> None:
         assert file.exists(), f"{page} links to {target}, which does not exist"
         if anchor:
             assert anchor in anchors(file.read_text()), f"{page} links to {target}, which has no such heading"
+
+
+def test_no_tutorial_left_its_files_in_the_repository() -> None:
+    """A notebook that finds the run of an earlier build would refuse to train there."""
+    assert {path.suffix for path in (pages.DOCS / "tutorials").iterdir()} == {".md"}
