@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test coverage test-networks test-slow check lint types bench bench-others clean
+.PHONY: demo test coverage test-networks test-slow test-lowest dist test-dist check lint types bench bench-others clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -12,11 +12,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they were turned, and draw it
+demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they were turned; under two minutes on two cores
 	rm -rf out/demo
 	$(BIN)/lila train digits --transform partially-rotated --out out/demo/run
-	$(BIN)/lila show out/demo/run --picture out/demo/ranges.png > out/demo/learned.txt
-	@echo "Picture: out/demo/ranges.png"
+	@$(BIN)/lila show out/demo/run --picture out/demo/ranges.png > out/demo/learned.txt
+	@$(BIN)/lila report out/demo/run --out out/demo/report.html > out/demo/log.txt
+	@echo
+	@echo "The digits were turned by up to 90 degrees, and nothing said so. Look at what was learned:"
+	@echo "  out/demo/ranges.png   a picture: the ranges during training, and digits before and after"
+	@echo "  out/demo/report.html  a report for the browser, with sliders through the transformations"
+	@echo "  out/demo/learned.txt  the same in words; or: $(BIN)/lila show out/demo/run"
 
 test: $(STAMP)  ## the tests that belong to every change
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
@@ -32,6 +37,25 @@ test-networks:  ## stock networks: audit, evidence beside the oracle, a run by n
 
 test-slow: $(STAMP)  ## the statistical tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow -q
+
+# KEEP names packages that stay at the version of constraints.txt, as `make test-lowest KEEP="torch torchvision"`.
+KEEP ?=
+TESTS ?= tests
+test-lowest:  ## the tests with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(VENV)-lowest
+	$(PYTHON) .ci/lowest_versions.py --keep $(KEEP) > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/lowest.txt -e '.[test]'
+	$(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not slow" -q -W ignore::DeprecationWarning $(TESTS)
+
+dist:  ## the source distribution and the wheel, as a package index takes them
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build twine
+	rm -rf dist
+	$(VENV)-dist/bin/python -m build --outdir dist .
+	$(VENV)-dist/bin/python -m twine check --strict dist/*
+
+test-dist: dist  ## install the wheel into a clean environment, and do there what the README says first
+	$(PYTHON) .ci/try_wheel.py dist/*.whl $(VENV)-clean
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -54,4 +78,4 @@ bench-others:  ## what a user would choose instead, on the same work
 	$(VENV)-others/bin/python -m lila.benchmarks.cross_validation
 
 clean:
-	rm -rf $(VENV) $(VENV)-networks $(VENV)-others out dist build
+	rm -rf $(VENV) $(VENV)-networks $(VENV)-others $(VENV)-lowest $(VENV)-dist $(VENV)-clean out dist build

@@ -18,7 +18,7 @@ def _one_thread_and_seed() -> None:
     torch.manual_seed(0)
 
 
-pytest_plugins = ["commands"]
+pytest_plugins = ["commands", "report_fixtures"]
 
 # Lightning's torchmetrics imports torchvision, whose operators may be built for another torch; no test needs them.
 sys.modules.setdefault("torchvision._meta_registrations", ModuleType("torchvision._meta_registrations"))

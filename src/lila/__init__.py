@@ -10,4 +10,4 @@ import lazy_loader
 # `lila --help` should not.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

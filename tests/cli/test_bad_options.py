@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from commands import Lila, run_lila
-from lila.cli import main
 
 
 @pytest.mark.parametrize(
@@ -81,8 +80,3 @@ def test_a_pipe_is_refused_at_once(trained: Path, tmp_path: Path) -> None:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_help_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert "first steps" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """What came from a file is quoted wherever it is shown, and no image is shown because a run names its path."""
 
+import ast
 import html
 import json
 import re
@@ -19,8 +20,8 @@ from lila.augment.images import LieImages
 from lila.augment.lie import Generator
 from lila.cli import make_parser
 from lila.data.task import read_source
-from lila.results.report.sheet import command
-from lila.training.description import read_description, read_task
+from lila.results.report.commands import command, next_steps
+from lila.training.description import OwnCode, read_description, read_task
 
 HOSTILE = [
     "$(touch {marker})",
@@ -85,6 +86,22 @@ def test_the_command_that_runs_it_again_is_the_command_and_no_other(text: str, t
         assert f"{name}={text}" in again if text.startswith("-") else again[again.index(name) + 1] == text
     names = {word.partition("=")[0] for word in again if word.startswith("--") and word != text}
     assert names <= options("train") - {"--out"}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_to_do_next_names_the_folder_and_no_other_command(text: str, trained: Path, tmp_path: Path) -> None:
+    text, task = text.format(marker="it-ran"), read_task(trained, read_description(trained))
+    own = OwnCode(f"a:{text}", text)
+    *commands, python = next_steps(text, task.augmentation.make(), task, own)
+    assert [words(step.command, tmp_path)[0] for step in commands] == ["export", "predict", "export"]
+    for step in commands:
+        given = words(step.command, tmp_path)
+        assert given[1] == (f"./{text}" if text.startswith("-") else text)
+        assert given[given.index("--model") + 1] == f"a:{text}"
+    assert list(tmp_path.iterdir()) == []
+    lines = ast.parse(python.command).body
+    assert len(lines) == 4
+    assert ast.unparse(lines[1]) == f"run = lila.load({text!r})"
 
 
 def options(name: str) -> set[str]:

@@ -15,7 +15,7 @@ import lila
 from commands import QUICK as COMMAND_QUICK
 from commands import run_lila
 from damage import change, put
-from lila.results.report.sheet import command
+from lila.results.report.commands import command
 from lila.training.choices import OptimiserName, ScheduleName
 from lila.training.description import read_description
 from lila.training.weights_optimiser import _OPTIMISERS, _SCHEDULES

@@ -16,10 +16,9 @@ def test_lines_tell_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     lila.fit(network(), data(), lila.Affine2d(["rotation"]), **QUICK)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + QUICK["epochs"]
-    for word in ("epoch", "loss", "accuracy", "evidence", "fit", "complexity", "left"):
-        assert word in lines[0]
-    assert lines[1].startswith("      1/4")
-    for word in ("%", "rotation ±", "°", " s "):
+    assert lines[0].split() == ["epoch", "loss", "accuracy", "evidence", "left", "rotation"]
+    assert lines[1].startswith("     1/4")
+    for word in ("%", "±", "°", " s "):
         assert word in lines[-1]
     assert {line.index(" s ") for line in lines[1:]} == {lines[0].index("left") + 2}  # in columns
 
@@ -51,17 +50,50 @@ def test_a_terminal_gets_a_table() -> None:
         assert word in shown
 
 
-def test_rows_name_their_columns_now_and_then_and_show_the_largest_ranges() -> None:
-    ranges = {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.4}
-    readable = {name: f"±{value}" for name, value in ranges.items()}
+def rows(ranges: dict[str, list[float]], readable: str, epochs: int) -> list[str]:
+    """The rows of epochs in which each range takes these values one after the other, and then keeps the last."""
     text = io.StringIO()
-    with displayed_progress(ProgressName.LINES, WholeRun(30, 100), Console(file=text)) as display:
-        for epoch in range(1, 31):
-            display.epoch(lila.EpochRecord(epoch=epoch, loss=0.5, ranges=ranges, readable_ranges=readable))
-    lines = text.getvalue().splitlines()
-    assert [number for number, line in enumerate(lines) if "evidence" in line] == [0, 21]
-    assert lines[-1].endswith("d ±0.4, b ±0.3, c ±0.2")
-    assert max(map(len, lines)) < 120
+    with displayed_progress(ProgressName.LINES, WholeRun(epochs, 100), Console(file=text)) as display:
+        for epoch in range(1, epochs + 1):
+            now = {name: values[min(epoch, len(values)) - 1] for name, values in ranges.items()}
+            texts = {name: readable.format(value) for name, value in now.items()}
+            display.epoch(lila.EpochRecord(epoch=epoch, loss=0.5, ranges=now, readable_ranges=texts))
+    return text.getvalue().splitlines()
+
+
+def test_rows_have_a_column_for_each_range() -> None:
+    names = lila.Affine2d().ranges
+    lines = rows({name: [0.1] for name in names}, "±{}", 50)
+    assert lines[0].split() == ["x-", "y-", "x-", "y-"]
+    assert lines[1].split()[-6:] == ["translation", "translation", "rotation", "scale", "scale", "shear"]
+    assert [number for number, line in enumerate(lines) if "evidence" in line] == [1, 43]
+    assert {len(line) for line in lines if "-  " not in line[-60:]} == {len(lines[1])}
+    assert len(lines[1]) <= 120
+    for name in ("rotation", "shear"):  # numbers end where the name of their column ends
+        end = lines[1].index(name) + len(name)
+        assert {line[end - 4 : end] for line in lines[2:42]} == {"±0.1"}
+
+
+def test_of_many_ranges_the_largest_have_columns_that_stay_until_the_next_header() -> None:
+    ranges = {f"range{i}": [0.0] for i in range(9)} | {"late": [0.0, 1.0]}
+    lines = rows(ranges, "±{}", 50)
+    assert "range0" in lines[0]
+    assert "late" not in lines[0]
+    assert "late" in lines[41]
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("×0.50 to ×2.00", "×2.00"),
+        ("×0.50 to ×3.00", "×0.50 to ×3.00"),
+        ("×10^-7 to ×10^7", "×10^-7 to ×10^7"),
+        ("±1.00 px", "±1.00 px"),
+    ],
+)
+def test_a_symmetric_range_of_factors_is_told_by_its_upper_end(text: str, cell: str) -> None:
+    assert rows({"scale": [0.7]}, text, 1)[1].endswith(f"  {cell}")
 
 
 def test_a_run_is_announced_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import lila
-from lila.model.metrics import calibration_error, class_scores
-from lila.training.scores import check_confusion, count_confusions, evaluate
+from lila.model.metrics import CalibrationBin, calibration_bins, calibration_error, class_scores
+from lila.training.scores import check_confusion, count_calibration, count_confusions, evaluate
 
 
 def test_class_scores_by_hand() -> None:
@@ -25,6 +25,25 @@ def test_a_calibrated_predictor_has_no_calibration_error() -> None:
     correct = torch.tensor([1.0] * 7 + [0.0] * 3, dtype=torch.float64)
     assert calibration_error(confidence, correct) == pytest.approx(0, abs=1e-12)
     assert calibration_error(torch.ones(4), torch.zeros(4)) == pytest.approx(1.0)
+
+
+def test_bins_of_confidence_tell_how_often_predictions_are_right() -> None:
+    confidence = torch.tensor([1.0, 0.97, 0.99, 0.51, 0.52], dtype=torch.float64)
+    correct = torch.tensor([True, True, False, False, True])
+    unsure, sure = calibration_bins(confidence, correct)
+    assert (unsure.count, sure.count) == (2, 3)
+    assert (unsure.confidence, unsure.accuracy) == pytest.approx((0.515, 0.5))
+    assert (sure.confidence, sure.accuracy) == pytest.approx((2.96 / 3, 2 / 3))
+    error = sum(one.count * abs(one.accuracy - one.confidence) for one in (unsure, sure)) / 5
+    assert calibration_error(confidence, correct.double()) == pytest.approx(error)
+    for wrong in ({"count": 0}, {"confidence": 1.1}, {"accuracy": -0.1}):
+        with pytest.raises(lila.ArgumentError, match="lie between 0 and 1"):
+            CalibrationBin(**{"count": 1, "confidence": 0.5, "accuracy": 0.5} | wrong)
+    logits = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    found = count_calibration(lila.Categorical(), logits, torch.tensor([0, 0]))
+    assert found is not None
+    assert [one.accuracy for one in found] == [0.5]
+    assert count_calibration(lila.Gaussian(), logits, logits) is None
 
 
 def test_evaluation_does_not_depend_on_the_batch_and_leaves_the_mode() -> None:

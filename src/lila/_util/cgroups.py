@@ -1,4 +1,4 @@
-"""The memory that the control group of this process leaves it, on Linux.
+"""The memory and the processors that the control group of this process leaves it, on Linux.
 
 A container or a batch system limits memory by a control group. The memory that `psutil` sees is the machine's, which
 can be many times more than the limit, and a process that goes beyond its limit is killed.
@@ -26,6 +26,7 @@ class _Version:
     cached: str
 
 
+_NO_LIMIT = 2**62  # bytes; version 1 writes a number beyond this where there is no limit
 _V2 = _Version("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
 _V1 = _Version("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
@@ -39,8 +40,29 @@ def free_in_cgroup(root: Path = Path("/")) -> int | None:
     Returns:
         The smallest amount that its group, or a group above it, leaves; None if there is no limit.
     """
-    free = [_free(root / version.mount, group, version) for version, group in _groups(root)]
+    free = [_free_in_folder(folder, version) for version, folder in _folders(root)]
     return min((bytes_ for bytes_ in free if bytes_ is not None), default=None)
+
+
+def limit_of_cgroup(root: Path = Path("/")) -> int | None:
+    """Return the bytes that the control groups of this process allow it and its neighbours in all; None for no limit.
+
+    Args:
+        root: the root of the file system, which tests replace.
+    """
+    limits = [_number(folder / version.limit) for version, folder in _folders(root)]
+    return min((limit for limit in limits if limit is not None and limit < _NO_LIMIT), default=None)
+
+
+def processors_of_cgroup(root: Path = Path("/")) -> float | None:
+    """Return how many processors' time the control groups (version 2) of this process allow it; None for no limit.
+
+    Args:
+        root: the root of the file system, which tests replace.
+    """
+    found = [(_text(folder / "cpu.max") or "").split() for version, folder in _folders(root) if version is _V2]
+    shares = [int(part[0]) / int(part[1]) for part in found if len(part) == 2 and all(word.isdigit() for word in part)]
+    return min(shares, default=None)
 
 
 def _groups(root: Path) -> Iterator[tuple[_Version, PurePosixPath]]:
@@ -53,12 +75,15 @@ def _groups(root: Path) -> Iterator[tuple[_Version, PurePosixPath]]:
             yield _V1, PurePosixPath(group)
 
 
-def _free(mount: Path, group: PurePosixPath, version: _Version) -> int | None:
-    """What a group and all groups above it leave; in a container the path may be the host's, and the top is its own."""
-    inside = PurePosixPath(*(part for part in group.parts if part not in ("/", "..")))
-    folders = [mount / step for step in (inside, *inside.parents)]
-    found = [_free_in_folder(folder, version) for folder in folders]
-    return min((bytes_ for bytes_ in found if bytes_ is not None), default=None)
+def _folders(root: Path) -> Iterator[tuple[_Version, Path]]:
+    """Return the folders of these groups and of all groups above them.
+
+    In a container the path may be the host's, and the top is the container's own.
+    """
+    for version, group in _groups(root):
+        inside = PurePosixPath(*(part for part in group.parts if part not in ("/", "..")))
+        for step in (inside, *inside.parents):
+            yield version, root / version.mount / step
 
 
 def _free_in_folder(folder: Path, version: _Version) -> int | None:

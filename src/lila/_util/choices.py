@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TypeVar
 
+from lila._util.suggestions import did_you_mean
 from lila.errors import ArgumentError
 
 E = TypeVar("E", bound=Enum)
@@ -16,7 +17,8 @@ def choose(options: type[E], name: str | E, what: str) -> E:
         return options(name)
     except ValueError:
         known = ", ".join(repr(option.value) for option in options)
-        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {known}.") from None
+        meant = did_you_mean(name, [str(option.value) for option in options])
+        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {known}.{meant}") from None
 
 
 def check_count(name: str, value: int | None, optional: bool = False) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from math import log, pi
 from typing import Any
 
+from lila._util.suggestions import did_you_mean
 from lila.augment.base import Exporter, InputFormat
 from lila.augment.export.code import LIBRARIES, affine_code, affine_json
 from lila.augment.export.parameters import AffineParameters, affine_parameters
@@ -62,7 +63,8 @@ class Affine2d(LieImages):
         names = list(known) if generators is None else list(generators)
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise ArgumentError(f"Affine2d has no generator {unknown[0]!r}; choose from {', '.join(known)}.")
+            meant = did_you_mean(unknown[0], known)
+            raise ArgumentError(f"Affine2d has no generator {unknown[0]!r}; choose from {', '.join(known)}.{meant}")
         chosen = [known[name] for name in names]
         super().__init__(chosen, padding, init, parameterisation, correlated=correlated, rank=rank, offset=offset)
 

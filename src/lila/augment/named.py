@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.suggestions import did_you_mean
 from lila.augment.base import Shape
 from lila.augment.parameterisation import Parameterisation
 from lila.augment.ranges import Range, RangeFamily
@@ -50,7 +51,8 @@ class NamedRanges(RangeFamily):
         unknown = [name for name in generators if name not in by_name]
         if unknown or not generators:
             wrong = f"has no range {unknown[0]!r}" if unknown else "needs at least one range"
-            raise ArgumentError(f"{type(self).__name__} {wrong}; choose from {', '.join(by_name)}.")
+            meant = did_you_mean(unknown[0], by_name) if unknown else ""
+            raise ArgumentError(f"{type(self).__name__} {wrong}; choose from {', '.join(by_name)}.{meant}")
         super().__init__([by_name[name] for name in generators], init, parameterisation)
         self._further = {name: count - 1 for name, count in (noises or {}).items() if name in self.names}
         self._first_values = self.noise_dim

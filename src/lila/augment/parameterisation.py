@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lila._util.choices import check_instance, check_name
+from lila._util.suggestions import did_you_mean
 from lila.errors import ArgumentError
 
 _NO_PARAMETER = (
@@ -100,7 +101,8 @@ def find_parameterisation(parameterisation: str | Parameterisation) -> Parameter
         return parameterisation
     if not isinstance(parameterisation, str) or parameterisation not in PARAMETERISATIONS:
         known = ", ".join(map(repr, PARAMETERISATIONS))
-        raise ArgumentError(f"There is no parameterisation named {parameterisation!r}; choose one of {known}.")
+        meant = did_you_mean(parameterisation, PARAMETERISATIONS)
+        raise ArgumentError(f"There is no parameterisation named {parameterisation!r}; choose one of {known}.{meant}")
     return PARAMETERISATIONS[parameterisation]
 
 

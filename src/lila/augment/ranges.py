@@ -275,7 +275,12 @@ class RangeFamily(Augmentation):
 
 def _end(unit: Unit, value: float, shape: Shape) -> str:
     """Return one end of an off-centre range, which is what a unit writes of a symmetric one at this end."""
-    low, separator, high = unit(abs(value), shape).partition(" to ")
+    return signed_end(unit(abs(value), shape), negative=value < 0)
+
+
+def signed_end(text: str, *, negative: bool) -> str:
+    """Return one end of a symmetric range that is written as "±value" or "low to high"."""
+    low, separator, high = text.partition(" to ")
     if separator:
-        return low if value < 0 else high
-    return low.replace("±", "-" if value < 0 else "+")
+        return low if negative else high
+    return low.replace("±", "-" if negative else "+")

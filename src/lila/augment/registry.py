@@ -10,6 +10,7 @@ from torch import nn
 
 from lila._util.choices import check_name
 from lila._util.imports import import_by_path
+from lila._util.suggestions import did_you_mean
 from lila.augment.base import Augmentation, Shape
 from lila.augment.compose import Compose
 from lila.errors import ArgumentError, DataError
@@ -160,6 +161,7 @@ def _find(name: str) -> Family:
         raise ArgumentError(
             f"There is no augmentation named {name!r}; choose one of {', '.join(map(repr, FAMILIES))}, register one "
             "with lila.register_augmentation, or name the class of your own: package.module:Class."
+            f"{did_you_mean(name, FAMILIES)}"
         )
     return FAMILIES[name]
 

@@ -1,4 +1,11 @@
-"""Print a script that completes lila's commands and options in a shell."""
+"""Print a script that completes lila's commands and options in a shell.
+
+Where the script belongs:
+  bash        ~/.local/share/bash-completion/completions/lila
+  zsh         a file _lila in a folder of your $fpath, as ~/.zfunc
+  fish        ~/.config/fish/completions/lila.fish
+  powershell  a file that your $PROFILE runs
+"""
 
 import argparse
 
@@ -6,12 +13,16 @@ import shtab
 
 EXAMPLES = """examples:
   lila completion bash > ~/.local/share/bash-completion/completions/lila
-  lila completion zsh > ~/.zfunc/_lila"""
+  lila completion zsh > ~/.zfunc/_lila
+  lila completion fish > ~/.config/fish/completions/lila.fish
+  lila completion powershell >> $PROFILE"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila completion`."""
-    parser.add_argument("shell", choices=shtab.SUPPORTED_SHELLS, help="which")
+    parser.add_argument(
+        "shell", choices=shtab.SUPPORTED_SHELLS, metavar="SHELL", help=", ".join(shtab.SUPPORTED_SHELLS)
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

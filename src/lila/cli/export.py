@@ -26,7 +26,7 @@ NETWORKS = ("onnx", "pt2")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila export`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run"))
     parser.add_argument(
         "--to",
         metavar="TARGET",

@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from types import UnionType
@@ -61,30 +61,42 @@ def own_code(arguments: argparse.Namespace) -> "OwnCode":
 
 
 def add_settings(
-    parser: argparse._ArgumentGroup, settings: type, choices: dict[str, type[StrEnum] | list[str]], leave_out: set[str]
+    group: argparse._ArgumentGroup,
+    settings: type,
+    names: Iterable[str],
+    choices: Mapping[str, type[StrEnum] | list[str]],
 ) -> None:
-    """Add an option for each field of a dataclass; an option that is not given leaves no attribute in the result.
+    """Add an option for fields of a dataclass; an option that is not given leaves no attribute in the result.
 
     Args:
-        parser: gets the options.
+        group: gets the options.
         settings: the dataclass, whose docstring describes its fields.
+        names: of the fields, in the order of the help.
         choices: the names, or the enumeration of names, of each field that is chosen by name.
-        leave_out: fields without an option.
     """
     described = attribute_texts(settings)
-    for field in fields(settings):
-        if field.name in leave_out:
-            continue
-        made = parser.add_argument(
-            f"--{field.name.replace('_', '-')}",
+    by_name = {field.name: field for field in fields(settings)}
+    for name in names:
+        field = by_name[name]
+        made = group.add_argument(
+            f"--{name.replace('_', '-')}",
             type=_KINDS[_kind(field)][0],
             default=argparse.SUPPRESS,
             metavar=_KINDS[_kind(field)][1],
-            help=_for_consoles(described[field.name]).replace("%", "%%") + _default(field),
+            help=_for_consoles(described[name]).replace("%", "%%") + _default(field),
         )
-        if field.name in choices:
-            made.choices = [str(option) for option in choices[field.name]]
+        if name in choices:
             made.metavar = None
+            offer(made, [str(option) for option in choices[name]])
+
+
+def offer(option: argparse.Action, choices: Sequence[str]) -> None:
+    """Let an option take one of these values. A long list of them stands in its description, not beside its name."""
+    option.choices = choices
+    if len(",".join(choices)) > _BESIDE:
+        option.metavar = "NAME"
+        if not all(choice in str(option.help) for choice in choices):
+            option.help = f"{option.help} One of {', '.join(choices)}."
 
 
 def _for_consoles(text: str) -> str:
@@ -130,6 +142,8 @@ def read_options(text: str) -> dict[str, Any]:
         raise argparse.ArgumentTypeError(f"{text!r} is no JSON object; write for example '{{\"eps\": 1e-6}}'")
     return value
 
+
+_BESIDE = 36  # characters of the longest list of choices that stands beside the name of an option
 
 _WITHOUT = {
     "is": "without it: ",

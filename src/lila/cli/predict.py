@@ -36,9 +36,9 @@ _JACOBIANS = 2**26  # entries of Jacobians in memory at a time, about
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila predict`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run"))
     takes_path(
-        parser.add_argument("images", type=Path, nargs="+", help="image files, or folders of them"),
+        parser.add_argument("images", metavar="IMAGES", type=Path, nargs="+", help="image files, or folders of them"),
         parser.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output"),
     )
     parser.add_argument("--resize", action="store_true", help="resize images of another size than the run's")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LONGEST = 365 * 24 * 60 * 60  # seconds
 
 
-def add_device_options(parser: argparse.ArgumentParser) -> None:
+def add_device_options(parser: argparse._ActionsContainer) -> None:
     """Add the options for the device and for the processes of a run."""
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... [cuda if there is one; one each under torchrun]")
     parser.add_argument(

@@ -1,7 +1,8 @@
 """Write what runs learned as one HTML file that opens from disk.
 
-It shows ranges and evidence over training, test scores, and images under the learned transformations
-with a slider that moves through them; several runs side by side.
+It says what was learned and how sure that is, shows your images under the learned transformations with a
+slider for each range, the evidence, calibration, results by class, and what to do next; several runs
+side by side.
 """
 
 import argparse

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lila._util.suggestions import did_you_mean
 from lila.cli.options import takes_folder
 from lila.errors import ArgumentError
 
@@ -116,7 +117,10 @@ def choose_experiments(names: list[str], known: "dict[str, Experiment]") -> "lis
 
     for name in names:
         if name not in known and name != ALL:
-            raise ArgumentError(f"There is no experiment named {name!r}; choose from {', '.join(known)}, or {ALL}.")
+            meant = did_you_mean(name, known)
+            raise ArgumentError(
+                f"There is no experiment named {name!r}; choose from {', '.join(known)}, or {ALL}.{meant}"
+            )
     return list(known.values()) if ALL in names else [known[name] for name in dict.fromkeys(names)]
 
 

@@ -10,7 +10,8 @@ from lila.cli.interruption import resumable
 from lila.cli.options import add_own_code_options, own_code, read_count, takes_folder, takes_path
 from lila.cli.processes import add_device_options, processes
 from lila.cli.show import record
-from lila.cli.train import add_posterior_option, keep_posterior, source
+from lila.cli.train import keep_posterior, source
+from lila.cli.train_options import add_posterior_option
 from lila.data.task import load_data
 from lila.training.description import read_description, read_task
 from lila.training.progress import ProgressName
@@ -22,7 +23,7 @@ EXAMPLES = """example:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila resume`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of the run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run"))
     takes_path(parser.add_argument("--data", metavar="DATA", help="where the data is now, if it was moved"))
     add_own_code_options(parser)
     add_device_options(parser)

@@ -21,7 +21,7 @@ class SeedError(LilaError):
     """The trainings of some seeds failed; the others are done."""
 
 
-def add_seed_options(parser: argparse.ArgumentParser) -> None:
+def add_seed_options(parser: argparse._ActionsContainer) -> None:
     """Add the options for several seeds."""
     parser.add_argument(
         "--seeds",

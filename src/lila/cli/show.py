@@ -25,7 +25,7 @@ _IMAGES = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila show`."""
-    takes_folder(parser.add_argument("run", type=Path, help="folder of a run"))
+    takes_folder(parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run"))
     takes_path(parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw it: PNG, SVG or PDF"))
     add_images_option(parser)
     parser.add_argument("--classes", action="store_true", help="also the test results of each class, and confusions")
@@ -103,4 +103,5 @@ def record(run: "Run") -> dict[str, Any]:
         "never_predicted": list(run.never_predicted),
         "verdict": {"learned": run.verdict.learned, "text": run.verdict.text()},
         "confusion": run.confusion,
+        "calibration": None if run.calibration is None else [asdict(bin_) for bin_ in run.calibration],
     }

@@ -22,39 +22,24 @@ from typing import Any
 from lila._util.choices import check_count
 from lila._util.memory import keep_heap, readable_bytes
 from lila._util.ranks import Ranks
-from lila.augment import make_augmentation
-from lila.augment.noise import NoiseName
-from lila.augment.parameterisation import PARAMETERISATIONS
-from lila.augment.warp import Padding
 from lila.cli.interruption import resumable
-from lila.cli.options import add_settings, given, own_code, read_count, takes_folder, takes_path
-from lila.cli.processes import add_device_options, processes, restarted
-from lila.cli.seeds import add_seed_options, seed_folder, show_seeds, train_seeds
+from lila.cli.options import given, own_code
+from lila.cli.processes import processes, restarted
+from lila.cli.seeds import seed_folder, show_seeds, train_seeds
 from lila.cli.show import record
-from lila.curvature import CurvatureKind, UnknownName, structure_names
+from lila.cli.train_options import add_arguments
 from lila.data.read import known_names
-from lila.data.task import Recipe, ScalingName, Task, prepare, read_source
-from lila.data.transformed import VersionName
+from lila.data.task import Recipe, Task, prepare, read_source
 from lila.errors import ArgumentError
-from lila.model.prior import PriorMean, PriorStructure
 from lila.training.checkpoint import CHECKPOINT
-from lila.training.choices import (
-    AveragesName,
-    FinalName,
-    OptimiserName,
-    PassesName,
-    PrecisionSteps,
-    ScheduleEvery,
-    ScheduleName,
-)
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
 from lila.training.lock import FolderInUseError
-from lila.training.methods import MethodName
 from lila.training.presets import Preset, PresetName, find_preset
-from lila.training.progress import ProgressName
 from lila.training.run import Run
 from lila.training.settings import Settings
 from lila.training.tasks import discard_unfinished, train_task
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
 EXAMPLES = """examples:
   lila train digits --transform partially-rotated --out runs/digits
@@ -65,89 +50,11 @@ EXAMPLES = """examples:
   lila train beats.npz
   lila train scans.npz --generators rotation,x-scale --method augerino"""
 
-CHOICES: dict[str, Any] = {
-    "method": MethodName,
-    "optimiser": [name for name in OptimiserName if name is not OptimiserName.OWN],
-    "schedule": [name for name in ScheduleName if name is not ScheduleName.OWN],
-    "schedule_every": ScheduleEvery,
-    "structure": structure_names(),
-    "curvature": CurvatureKind,
-    "prior": PriorStructure,
-    "prior_mean": PriorMean,
-    "unknown": UnknownName,
-    "passes": PassesName,
-    "noise": NoiseName,
-    "averages": AveragesName,
-    "precision_steps": PrecisionSteps,
-    "final_evidence": FinalName,
-    "transform": VersionName,
-    "scaling": ScalingName,
-}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `lila train`."""
-    takes_path(parser.add_argument("data", metavar="DATA", help="a name or a path"))
-    parser.add_argument(
-        "--model", help="a name that `lila models` lists, timm:NAME, or package.module:function [by preset]"
-    )
-    parser.add_argument("--preset", choices=[name.value for name in PresetName], default="default", help="[default]")
-    takes_folder(
-        parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write the run [runs/DATA-...]"),
-        parser.add_argument("--data-dir", type=Path, metavar="FOLDER", help="data sets known by name [LILA_DATA]"),
-    )
-    add_device_options(parser)
-    parser.add_argument("--workers", type=read_count, default=0, metavar="N", help="processes that read images [0]")
-    parser.add_argument("--progress", choices=[name.value for name in ProgressName], default="auto", help="[auto]")
-    add_posterior_option(parser)
-    parser.add_argument("--json", action="store_true", help="print what was learned as JSON, and nothing else")
-    parser.add_argument(
-        "--no-baseline",
-        dest="baseline",
-        action="store_false",
-        help="do not train the same network without invariance, with which the run is compared",
-    )
-    add_seed_options(parser)
-    data = parser.add_argument_group("data")
-    add_settings(data, Recipe, CHOICES, leave_out={"source", "seed", "subset"})
-    data.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
-    add_augmentation(parser)
-    settings = parser.add_argument_group("training", "defaults are those of the settings; a preset may differ")
-    add_settings(settings, Settings, CHOICES, leave_out=set())
-
-
-def add_posterior_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that keeps the posterior."""
-    parser.add_argument(
-        "--save-posterior", action="store_true", help="keep the posterior, for lila predict --posterior"
-    )
-
 
 def keep_posterior(arguments: argparse.Namespace, made: Run, folder: Path) -> None:
     """Write the posterior of a finished run if that was asked for, and say how large it is."""
     if arguments.save_posterior:
         note(arguments, f"The posterior takes {readable_bytes(made.save_posterior(folder))}.")
-
-
-def add_augmentation(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the augmentation; a family takes those that its class has arguments for."""
-    group = parser.add_argument_group("augmentation", "defaults are those of the family")
-    group.add_argument(
-        "--augment",
-        metavar="NAME[,NAME]",
-        type=read_names,
-        help="families of transformations that `lila augmentations` lists, applied in this order, or "
-        "package.module:Class for a family of your own [affine; series for time series]",
-    )
-    generators = ", ".join(make_augmentation("affine").ranges)
-    group.add_argument("--generators", metavar="NAMES", help=f"of affine: {generators} [all]")
-    group.add_argument("--padding", choices=[p.value for p in Padding], help="what lies outside the image [zeros]")
-    group.add_argument(
-        "--init", type=read_numbers, metavar="X", help="range from which all start, or one for each: 0.1,0.2 [0]"
-    )
-    group.add_argument(
-        "--parameterisation", choices=list(PARAMETERISATIONS), help="how a range is written as eta [identity]"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -269,20 +176,6 @@ def given_settings(arguments: argparse.Namespace, preset: Preset, examples: int)
     if preset.settings.get("gradient_examples", 0) >= examples:
         changes.setdefault("gradient_examples", None)  # the preset asks for more examples than there are
     return Settings.from_dict(asdict(Settings()) | preset.settings | changes)
-
-
-def read_numbers(text: str) -> float | list[float]:
-    """Read one number, or several with commas between them."""
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor several with commas between them") from None
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def read_names(text: str) -> str:
-    """Read names with commas between them, without the spaces around them."""
-    return ",".join(name.strip() for name in text.split(","))
 
 
 def default_folder(task: TaskDescription, settings: Settings) -> Path:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lila._util.choices import check_name, check_subclass
+from lila._util.suggestions import did_you_mean
 from lila.curvature.diag import Diag
 from lila.curvature.full import Full
 from lila.curvature.kron import Kron
@@ -61,7 +62,8 @@ def find_structure(name: str, *, unbiased: bool = False) -> type[Structure]:
     """
     if not isinstance(name, str) or name not in _STRUCTURES:
         known = ", ".join(repr(name) for name in _STRUCTURES)
-        raise ArgumentError(f"There is no curvature structure named {name!r}; choose one of {known}.")
+        meant = did_you_mean(name, _STRUCTURES)
+        raise ArgumentError(f"There is no curvature structure named {name!r}; choose one of {known}.{meant}")
     found = _STRUCTURES[name]
     if not unbiased:
         return found.structure

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lila._util.choices import check_instance
+from lila._util.suggestions import did_you_mean
 from lila.data import digits
 from lila.data.formats import Reading, recognise
 from lila.data.images import SERIES_DIMENSIONS, ImageData
@@ -48,7 +49,11 @@ def _find(source: str, data_dir: Path | None) -> Path:
         return found
     path = Path(source)
     if not path.exists():
-        raise DataError(f"There is no data set {source!r}: it is neither a path nor one of {', '.join(known_names())}.")
+        known = known_names()
+        raise DataError(
+            f"There is no data set {source!r}: it is neither a path nor one of {', '.join(known)}."
+            f"{did_you_mean(source, known)}"
+        )
     return path
 
 

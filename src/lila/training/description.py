@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lila._util.shell import option
+from lila._util.suggestions import did_you_mean
 from lila.augment import Augmentation, augmentation_names, make_augmentation
 from lila.augment.noise import Draw
 from lila.data.read import known_names
@@ -71,9 +72,11 @@ class AugmentationDescription:
             )
         unknown = [name for name in self.family.split(",") if name not in augmentation_names()]
         if unknown and ":" not in self.family:  # with the user's own among them, they are looked for when they are made
+            known = augmentation_names()
             raise ArgumentError(
                 f"There is no family {unknown[0][:40]!r} of augmentations here; the registered ones are "
-                f"{', '.join(augmentation_names())}. If it is your own, import the module that registers it first."
+                f"{', '.join(known)}.{did_you_mean(unknown[0][:40], known)} If it is your own, import the module that "
+                "registers it first."
             )
         for name, value in self.arguments.items():
             if name not in AUGMENTATION_OPTIONS:
@@ -187,7 +190,11 @@ class TaskDescription:
         return None if version == VersionName.ORIGINAL else true_ranges(version, self.shape)
 
     def some_images(self, count: int, *, named_paths: bool = False) -> Tensor:
-        """Return a few training images as the network sees them, but not transformed.
+        """Return a few training images as the network sees them, but not transformed; see `some_examples`."""
+        return self.some_examples(count, named_paths=named_paths)[0]
+
+    def some_examples(self, count: int, *, named_paths: bool = False) -> tuple[Tensor, list[str]]:
+        """Return a few training images as the network sees them, but not transformed, and the names of their classes.
 
         Args:
             count: the number of images.
@@ -204,7 +211,10 @@ class TaskDescription:
                 "--with-images."
             )
         train = read_source(self.recipe, folder).train
-        return self.scaling(train.images(Draw(self.recipe.seed).subset(len(train), min(count, len(train)))))
+        chosen = Draw(self.recipe.seed).subset(len(train), min(count, len(train)))
+        named = dict(enumerate(self.classes))  # the data may have changed since the run
+        labels = [named.get(label, str(label)) for label in train.labels[chosen].tolist()]
+        return self.scaling(train.images(chosen)), labels
 
     def check(self, task: Task) -> None:
         """Raise CheckpointError unless a task has the data of this one."""

@@ -10,9 +10,10 @@ from lila.data.examples import Data, Examples
 from lila.laplace.terms import Estimate
 from lila.model.likelihood import Categorical
 from lila.model.likelihood.categorical import likeliest_class
+from lila.model.metrics import CalibrationBin
 from lila.training.baselines import Baselines, constant_worth
 from lila.training.choices import FinalName, PassesName
-from lila.training.scores import all_targets, count_confusions, never_predicted, outputs_and_targets
+from lila.training.scores import all_targets, count_calibration, count_confusions, never_predicted, outputs_and_targets
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence
 from lila.training.state import State
@@ -51,12 +52,14 @@ class FinalScores:
     Attributes:
         test: the scores on the test data, if there is any.
         confusion: the table of confusions on the test data, if there is any.
+        calibration: how often test predictions of about the same confidence are right, if there are any.
         baselines: what the run is compared with.
         never_predicted: the classes that the network never predicts.
     """
 
     test: dict[str, float] | None
     confusion: list[list[int]] | None
+    calibration: list[CalibrationBin] | None
     baselines: Baselines
     never_predicted: tuple[int, ...]
 
@@ -75,6 +78,7 @@ def final_scores(state: State, settings: ResolvedSettings, data: Data, test: Dat
     return FinalScores(
         test=None if test is None else likelihood.metrics(f, y),
         confusion=None if test is None else count_confusions(likelihood, f, y),
+        calibration=None if test is None else count_calibration(likelihood, f, y),
         baselines=Baselines(constant=None if Examples(data).weighted else constant),
         never_predicted=never_predicted(f, likeliest_class(y)) if isinstance(likelihood, Categorical) else (),
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import KW_ONLY, asdict, dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def fit(
     """
     callbacks = _checked_arguments(net, augmentation, likelihood, callbacks=callbacks, device=device)
     named, own = named_or_own(optimiser, schedule)
-    chosen = Settings.from_dict(asdict(settings or Settings()) | changes | named).resolved(len(Examples(data)))
+    given = Settings.from_dict(asdict(settings or Settings()) | changes | named, beside=signature(fit).parameters)
+    chosen = given.resolved(len(Examples(data)))
     way, ranks = choose(ProgressName, progress, "progress"), Ranks.here()
     folder = None if folder is None else Path(folder)
     net.to(device)

@@ -85,6 +85,7 @@ def load(
         evidence=_with_curvature(result.evidence, state, settings, description.run, folder),
         test=result.test,
         confusion=result.confusion,
+        calibration=result.calibration,
         shape=result.shape,
         baselines=result.baselines,
         never_predicted=result.never_predicted,

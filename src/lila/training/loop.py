@@ -133,6 +133,7 @@ def train(
         evidence=final,
         test=scores.test,
         confusion=scores.confusion,
+        calibration=scores.calibration,
         shape=shape,
         examples=len(examples),
         baselines=scores.baselines,

@@ -14,11 +14,10 @@ from rich.table import Table
 
 from lila.training.forecast import readable_seconds
 from lila.training.history import EpochRecord
+from lila.training.progress_rows import Columns
 
-_HEADER_EVERY = 20  # rows
-_SHOWN = 3  # ranges in a row
+_HEADER_EVERY = 40  # rows
 _REFRESH = 0.2  # seconds from one drawing of the bar to the next, at least
-_WIDTHS = {"epoch": 9, "loss": 8, "accuracy": 9, "evidence": 9, "fit": 8, "complexity": 11, "left": 13}
 
 
 class ProgressName(StrEnum):
@@ -82,7 +81,7 @@ def displayed_progress(name: ProgressName, run: WholeRun, console: Console | Non
 
 
 class Rows(Display):
-    """Writes a row of a table for each epoch, and the names of the columns now and then.
+    """Writes a row of a table for each epoch, and the names of the columns now and then; evidence in nats per example.
 
     Args:
         console: where to write.
@@ -91,14 +90,18 @@ class Rows(Display):
 
     def __init__(self, console: Console, run: WholeRun) -> None:
         self._console, self._run = console, run
-        self._rows = 0
+        self._rows, self._columns = 0, Columns(())
 
     def epoch(self, record: EpochRecord) -> None:
         """Write a row."""
         if self._rows % _HEADER_EVERY == 0:
-            self._write(header())
+            self._columns = Columns.of(record)
+            self._write(self._columns.header())
         self._rows += 1
-        self._write(row(record, self._run))
+        texts = _weights(record, self._run) | {"left": self._run.time_left()}
+        if record.evidence is not None:
+            texts["evidence"] = f"{record.evidence.value / self._run.examples:.3f}"
+        self._write(self._columns.row(texts, record))
 
     def _write(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
@@ -143,24 +146,6 @@ def facts(record: EpochRecord, run: WholeRun) -> dict[str, str]:
     if record.evidence is not None:
         texts["evidence"] = record.evidence.per_example(run.examples).removeprefix("evidence ")
     return texts | dict(record.readable_ranges) | {"left": run.time_left()}
-
-
-def header() -> str:
-    """Return the names of the columns of a row."""
-    return "".join(name.rjust(width) for name, width in _WIDTHS.items()) + "  largest ranges"
-
-
-def row(record: EpochRecord, run: WholeRun) -> str:
-    """Return an epoch as a row of a table; the evidence is in nats per example."""
-    texts = _weights(record, run) | {"left": run.time_left()}
-    if record.evidence is not None:
-        e = record.evidence
-        terms = {"evidence": e.value, "fit": e.log_likelihood, "complexity": -e.complexity}
-        texts |= {name: f"{value / run.examples:.3f}" for name, value in terms.items()}
-    largest = sorted(record.readable_ranges, key=lambda name: -record.ranges.get(name, 0.0))[:_SHOWN]
-    ranges = ", ".join(f"{name} {record.readable_ranges[name]}" for name in largest)
-    columns = "".join(texts.get(name, "-").rjust(width) for name, width in _WIDTHS.items())
-    return f"{columns}  {ranges}".rstrip()
 
 
 def _weights(record: EpochRecord, run: WholeRun) -> dict[str, str]:

@@ -9,6 +9,7 @@ from lila._util.choices import check_count
 from lila._util.versions import versions
 from lila.errors import CheckpointError, NumericalError
 from lila.laplace.terms import Terms
+from lila.model.metrics import CalibrationBin
 from lila.training.baselines import Baselines
 from lila.training.checkpoint import CHECKPOINT, RESULT, check_identity, read_checkpoint, read_json, write_json
 from lila.training.description import RunDescription, check_shape
@@ -28,6 +29,7 @@ class Result:
         evidence: the terms of the final estimate.
         test: the scores on the test data, if there was any.
         confusion: as in `Run`.
+        calibration: as in `Run`; runs of lila before version 0.2 do not have it.
         shape: of one input.
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that the network never predicts.
@@ -40,6 +42,7 @@ class Result:
     evidence: Terms
     test: dict[str, float] | None = None
     confusion: list[list[int]] | None = None
+    calibration: list[CalibrationBin] | None = None
     shape: tuple[int, ...]
     baselines: Baselines
     never_predicted: tuple[int, ...]
@@ -69,6 +72,7 @@ def write_result(folder: Path, run: "Run", identity: str) -> None:
         evidence=terms,
         test=run.test,
         confusion=run.confusion,
+        calibration=run.calibration,
         shape=run.shape,
         examples=run.examples,
         baselines=run.baselines,

@@ -13,6 +13,7 @@ from lila.laplace.posterior import Posterior
 from lila.laplace.terms import Estimate, Terms
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
+from lila.model.metrics import CalibrationBin
 from lila.model.prior import GaussianPrior
 from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.checkpoint import (
@@ -46,6 +47,8 @@ class Run:
         test: scores on the test data, if there was any.
         confusion: the number of test examples of each class (rows) that were predicted to be of each class (columns);
             None without test data, and if the targets are no classes or more than 200.
+        calibration: how often test predictions of about the same confidence are right, in bins of confidence; None
+            without test data, and if the targets are no classes.
         shape: of one input.
         baselines: what simpler models of the same data are worth.
         never_predicted: the classes that several test examples have and that the network predicts for none of them;
@@ -66,6 +69,7 @@ class Run:
     evidence: Terms
     test: dict[str, float] | None
     confusion: list[list[int]] | None = None
+    calibration: list[CalibrationBin] | None = None
     shape: tuple[int, ...]
     examples: int
     baselines: Baselines = NO_BASELINES

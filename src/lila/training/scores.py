@@ -8,6 +8,7 @@ from lila.data.examples import Data, Examples
 from lila.errors import ArgumentError
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
+from lila.model.metrics import CalibrationBin, calibration_bins
 
 _MANY = 5  # examples of a class, of which a network that knows the class predicts it for one
 MOST_CLASSES = 200
@@ -101,6 +102,14 @@ def count_confusions(likelihood: Likelihood, f: Tensor, y: Tensor) -> list[list[
     pairs = y.long() * classes + likelihood.predict(f).argmax(1)
     counts: list[list[int]] = torch.bincount(pairs, minlength=classes**2).view(classes, classes).tolist()
     return counts
+
+
+@torch.no_grad()
+def count_calibration(likelihood: Likelihood, f: Tensor, y: Tensor) -> list[CalibrationBin] | None:
+    """Return how often predictions of about the same confidence are right; None if the targets are no classes."""
+    if not likelihood.classifies:
+        return None
+    return calibration_bins(likelihood.predict(f).max(1).values, likelihood.correct(f, y))
 
 
 def check_confusion(counts: list[list[int]]) -> None:

@@ -1,11 +1,13 @@
 """All settings of a run in one frozen object, checked when it is made, written into the run and read back from it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from math import ceil, inf, isfinite
 from typing import Any, Self
 
 from lila._util.choices import check_count, choose, is_number
 from lila._util.memory import parse_bytes
+from lila._util.suggestions import did_you_mean
 from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, UnknownName, find_structure
 from lila.errors import ArgumentError
@@ -266,12 +268,19 @@ class Settings:
         return ceil(examples / _SAMPLED) if self.passes == PassesName.SAMPLED else None
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Make settings from the values of `dataclasses.asdict`; an unknown name is an error."""
-        unknown = [name for name in values if name not in {field.name for field in fields(cls)}]
-        if unknown:
-            known = ", ".join(field.name for field in fields(cls))
-            raise ArgumentError(f"There is no setting {unknown[0]!r}. Settings are: {known}.")
+    def from_dict(cls, values: dict[str, Any], beside: Iterable[str] = ()) -> Self:
+        """Make settings from the values of `dataclasses.asdict`; an unknown name is an error.
+
+        Args:
+            values: of the settings, by name.
+            beside: names of other arguments of whoever was given these values, one of which may be meant by a name
+                that is unknown.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                meant = did_you_mean(name, [*known, *beside])
+                raise ArgumentError(f"There is no setting {name!r}.{meant} Settings are: {', '.join(known)}.")
         return cls(**values)
 
 

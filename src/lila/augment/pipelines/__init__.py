@@ -12,6 +12,7 @@ from lila.errors import ArgumentError, LilaError
 
 LIBRARIES = ("torchvision", "kornia", "albumentations")
 """The libraries that a learned transform can be a transform of."""
+_EXTRAS = {"kornia": "lila-torch[kornia]"}
 
 
 def native_transform(transform: LearnedTransform, library: str, **options: Any) -> Any:
@@ -30,7 +31,11 @@ def native_transform(transform: LearnedTransform, library: str, **options: Any) 
     try:
         adapter = import_module(f"lila.augment.pipelines.{library}")
     except (ImportError, RuntimeError) as error:  # the latter if it was built for another version of torch
-        raise LilaError(f"{library} cannot be imported, so there is no transform for it: {error}.") from error
+        wanted = _EXTRAS.get(library, library)
+        raise LilaError(
+            f"{library} cannot be imported, so there is no transform for it ({error}). Install it with: "
+            f"pip install '{wanted}'."
+        ) from error
     return adapter.Learned(transform, **options)
 
 

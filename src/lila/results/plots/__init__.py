@@ -3,6 +3,7 @@
 Each `plot_` function draws on given axes; `draw_run` writes a whole picture of a run to a file.
 """
 
+from lila.results.plots.calibration import plot_calibration
 from lila.results.plots.figure import draw_run
 from lila.results.plots.flow import plot_flow
 from lila.results.plots.plane import plot_plane
@@ -12,6 +13,7 @@ from lila.results.plots.trajectories import plot_evidence, plot_trajectories
 
 __all__ = [
     "draw_run",
+    "plot_calibration",
     "plot_evidence",
     "plot_flow",
     "plot_plane",

@@ -1,6 +1,5 @@
 """What a report shows of one run, whatever it was read from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,26 +7,24 @@ from typing import Any
 
 from torch import Tensor
 
-from lila._util.shell import option, quoted
 from lila.augment.base import Augmentation
 from lila.data.images import SERIES_DIMENSIONS
 from lila.data.task import Scaling
 from lila.errors import DataError
-from lila.results.classes import class_tables
-from lila.results.tables import Table
+from lila.model.metrics import CalibrationBin
+from lila.results.report.commands import NextStep, command, next_steps
 from lila.training.baselines import NO_BASELINES, Baselines
 from lila.training.description import NO_OWN_CODE, OwnCode, TaskDescription, read_description
 from lila.training.history import EpochRecord
 from lila.training.methods import PROCEDURES, LearnedBy, MethodName
 from lila.training.result import read_result
 from lila.training.run import Run
-from lila.training.settings import Settings
 from lila.training.summary import BAR
 from lila.training.tasks import open_run
 from lila.training.verdict import NO_DOUBT, Verdict
 
 _NOTICEABLE = 0.5 / BAR  # share from which on a range is worth a word: the table shows half a block of a bar
-_IMAGES = 3
+_IMAGES = 24
 _SENTENCES = {
     LearnedBy.EVIDENCE: "By the evidence, what leaves the label unchanged is {learned}.",
     LearnedBy.LOSS: "The training loss ended with {learned}; it is no measure of what leaves the label unchanged.",
@@ -49,12 +46,17 @@ class Sheet:
         baselines: what simpler models of the same data are worth.
         verdict: what is wrong with the run.
         range_errors: the error bars of the ranges, as in `Run`.
-        classes: tables of the results by class, if there are any.
+        examples: the number of training examples; None if it is not known.
+        confusion: as in `Run`.
+        calibration: as in `Run`.
+        classes: the names of the classes, if they are known.
         settings: by name.
         versions: of the software that made it.
         again: the command that makes it again, if that is known.
+        next_steps: what can be done with the run.
         truth: the ranges of the data, if they are known.
         images: a few inputs of the network, shape (n, c, h, w) or (n, c, t), if they are images or time series.
+        labels: the names of their classes.
         without_images: why there are no images, if there could be some.
         scaling: of their pixels.
     """
@@ -70,10 +72,15 @@ class Sheet:
     range_errors: Mapping[str, float | None] | None = None
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
-    classes: Sequence[Table] = ()
+    examples: int | None = None
+    confusion: Sequence[Sequence[int]] | None = None
+    calibration: Sequence[CalibrationBin] | None = None
+    classes: Sequence[str] | None = None
     again: str | None = None
+    next_steps: Sequence[NextStep] = ()
     truth: Mapping[str, float] | None = None
     images: Tensor | None = None
+    labels: Sequence[str] | None = None
     without_images: str | None = None
     scaling: Scaling | None = None
 
@@ -88,13 +95,17 @@ class Sheet:
             return self.verdict.text()
         if not self.readable:
             return f"This network ({self.settings['method']}) is not averaged over transformations: it has no ranges."
-        shares = self.augmentation.shares
-        noticed = [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] >= _NOTICEABLE]
+        shares, noticed = self.augmentation.shares, self.noticed()
         learned = _listed([f"{name} by {self.readable[name]}" for name in noticed]) if noticed else "nothing"
         rest = " and nothing else" if 0 < len(noticed) < len(shares) else ""
         sentence = _SENTENCES[PROCEDURES[MethodName(self.settings["method"])].eta].format(learned=learned + rest)
         couplings = "; ".join(coupling.text() for coupling in self.augmentation.couplings())
         return f"{sentence} Coupled: {couplings}." if couplings else sentence
+
+    def noticed(self) -> list[str]:
+        """Return the names of the ranges that are large enough to be worth a word, largest first."""
+        shares = self.augmentation.shares
+        return [name for name in sorted(shares, key=lambda name: -shares[name]) if shares[name] >= _NOTICEABLE]
 
     @property
     def of_series(self) -> bool:
@@ -119,7 +130,7 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
     folder = Path(folder)
     run, task = open_run(folder, own)
     description = read_description(folder)
-    images, without_images = (None, None) if task is None else _images(task, named_paths=named_paths)
+    images, labels, without_images = (None, None, None) if task is None else _examples(task, named_paths=named_paths)
     return Sheet(
         title=folder.resolve().name,
         augmentation=run.model.augmentation,
@@ -130,45 +141,20 @@ def sheet_of_folder(folder: str | Path, own: OwnCode = NO_OWN_CODE, *, named_pat
         baselines=run.baselines,
         verdict=run.verdict,
         range_errors=run.range_errors,
-        classes=() if run.confusion is None else class_tables(run.confusion, run.classes),
+        examples=run.examples,
+        confusion=run.confusion,
+        calibration=run.calibration,
+        classes=run.classes,
         settings=_described(run, task),
         versions=read_result(folder, description).versions,
         again=None if task is None else command(task, run.settings, baseline=description.baseline),
+        next_steps=next_steps(str(folder), run.model.augmentation, task, own),
         truth=None if task is None else task.true_ranges(),
         images=images,
+        labels=labels,
         without_images=without_images,
         scaling=None if task is None else task.scaling,
     )
-
-
-def command(task: TaskDescription, settings: Settings, *, baseline: bool = True) -> str:
-    """Return the command that trains a run again.
-
-    Args:
-        task: what the run was made from.
-        settings: how it was trained.
-        baseline: whether the same network was trained without invariance too.
-    """
-    recipe = asdict(task.recipe)
-    del recipe["source"], recipe["seed"]  # given, and that of the settings
-    recipe["subset"] = task.examples[0]  # as a preset would choose another number
-    options: dict[str, Any] = {"model": task.model, "data_dir": task.data_dir}
-    options |= recipe | {"augment": task.augmentation.family} | dict(task.augmentation.arguments)
-    options |= asdict(settings)
-    given = [option(name.replace("_", "-"), _text(value)) for name, value in options.items() if value is not None]
-    source = task.recipe.source
-    if settings.procedure.invariant and not baseline:
-        given.append("--no-baseline")
-    return " ".join(["lila train", quoted(f"./{source}" if source.startswith("-") else source), *given])
-
-
-def _text(value: Any) -> str:
-    """Return a value as an option takes it: (24, 32) as 24x32, a list with commas, a dictionary as JSON."""
-    if isinstance(value, dict):
-        return json.dumps(value)
-    if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
@@ -184,12 +170,12 @@ def _described(run: Run, task: TaskDescription | None) -> dict[str, Any]:
     return made_from | network | asdict(run.settings)
 
 
-def _images(task: TaskDescription, *, named_paths: bool) -> tuple[Tensor | None, str | None]:
-    """Return a few training images as they were before they were transformed, or None and the reason."""
+def _examples(task: TaskDescription, *, named_paths: bool) -> tuple[Tensor | None, list[str] | None, str | None]:
+    """Return a few training images as they were before they were transformed, with their classes, or why not."""
     try:
-        return task.some_images(_IMAGES, named_paths=named_paths), None
+        return *task.some_examples(_IMAGES, named_paths=named_paths), None
     except DataError as error:
-        return None, str(error)
+        return None, None, str(error)
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"use strict";
+// Families that the script does not know: a slider moves through pictures that were drawn in advance.
 for (const mover of document.querySelectorAll(".mover")) {
   const frames = Number(mover.dataset.frames);
   const slider = mover.querySelector("input");
