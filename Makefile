@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test coverage test-networks test-slow test-lowest dist test-dist check lint types bench bench-others clean
+.PHONY: demo docs test coverage test-networks test-slow test-lowest dist test-dist check lint types bench bench-others clean
 .DEFAULT_GOAL := test
 
 $(STAMP): pyproject.toml constraints.txt
@@ -22,6 +22,16 @@ demo: $(STAMP)  ## learn from digits turned by up to 90 degrees how far they wer
 	@echo "  out/demo/ranges.png   a picture: the ranges during training, and digits before and after"
 	@echo "  out/demo/report.html  a report for the browser, with sliders through the transformations"
 	@echo "  out/demo/learned.txt  the same in words; or: $(BIN)/lila show out/demo/run"
+
+# The documentation has an environment of its own. Tutorials are run once, and again when they change.
+$(VENV)-docs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+docs: $(VENV)-docs/.installed  ## the documentation as web pages, in docs/_build/html; every warning is an error
+	$(VENV)-docs/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 test: $(STAMP)  ## the tests that belong to every change
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
@@ -78,4 +88,4 @@ bench-others:  ## what a user would choose instead, on the same work
 	$(VENV)-others/bin/python -m lila.benchmarks.cross_validation
 
 clean:
-	rm -rf $(VENV) $(VENV)-networks $(VENV)-others $(VENV)-lowest $(VENV)-dist $(VENV)-clean out dist build
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-networks $(VENV)-others $(VENV)-lowest $(VENV)-dist $(VENV)-clean docs/_build out dist build

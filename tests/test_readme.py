@@ -6,27 +6,20 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import pages
 from commands import QUICK, Lila
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+README = "README.md"
 
 
 def test_the_readmes_python_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), names)
-    assert len(blocks("python")) == 3
+    names = pages.run(README)
     assert "rotation" in capsys.readouterr().out
     assert names["probabilities"].shape == (100, 10)
 
@@ -41,8 +34,10 @@ def test_lila_is_a_command_of_the_shell(tmp_path: Path) -> None:
 def test_the_readmes_commands_run(lila: Lila, tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos").symlink_to(photos)
     monkeypatch.chdir(tmp_path)
-    commands = [line for block in blocks("console") for line in block.splitlines() if line.startswith("lila ")]
-    assert len(commands) == 8
+    commands = [
+        line for block in pages.blocks(README, "console") for line in block.splitlines() if line.startswith("lila ")
+    ]
+    assert len(commands) == 6
     for command in commands:
         _, *words = shlex.split(command)
         words, file = (words[:-2], words[-1]) if ">" in words else (words, os.devnull)
@@ -54,3 +49,7 @@ def test_the_readmes_commands_run(lila: Lila, tmp_path: Path, photos: Path, monk
     assert (tmp_path / "ranges.png").read_bytes().startswith(b"\x89PNG")
     assert "rotation" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "classes.csv").read_text().count("\n") == 31
+
+
+def test_the_readme_reads_on_a_package_index_too() -> None:
+    assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]+)\)", pages.read(README)))

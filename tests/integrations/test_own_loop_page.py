@@ -12,14 +12,10 @@ import torch
 from torch import nn
 
 import lila
+import pages
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-loop.md").read_text()
-TITLES = re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)
-
-
-def blocks(title: str) -> list[str]:
-    text = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+PAGE = "own-loop.md"
+TITLES = re.findall(r"^## (.+)$", pages.read(PAGE), flags=re.MULTILINE)
 
 
 class FakeTracker(ModuleType):
@@ -62,19 +58,13 @@ def test_the_pages_python_runs(
     assert TITLES[0] == "A plain PyTorch loop"  # which tests/training/test_own_loop.py runs
     names: dict[str, Any] = {}
     for title in TITLES[1:]:
-        assert blocks(title), title
-        for block in blocks(title):
-            exec(compile(block, f"docs/own-loop.md: {title}", "exec"), names)
+        assert pages.blocks(PAGE, title=title), title
+        pages.run(PAGE, *pages.blocks(PAGE, title=title), names=names)
     assert all(fake.steps == [1, 2] for fake in trackers.values())
     assert "ranges/rotation" in trackers["wandb"].seen
     assert len(names["learning"].ranges) == 6
     assert names["learning"].hyper.taken == 20
     assert set(names["classifier"].ranges_) == set(lila.Affine2d().ranges)
-
-
-def test_links_within_the_page_lead_somewhere() -> None:
-    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in TITLES}
-    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
 
 
 @pytest.mark.parametrize("prior", ["scalar", "layerwise", "diagonal"])

@@ -1,7 +1,6 @@
 """A plain PyTorch loop with a HyperOptimiser: as the docs write it, like `fit` where it can be, and resumed."""
 
 import difflib
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +12,22 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import lila
+import pages
 from lila.training.optimisers import cosine
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-loop.md").read_text()
-
-
-def section(title: str) -> list[str]:
-    """The Python of a section of the page, block by block."""
-    text = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+PAGE = "own-loop.md"
 
 
 def test_the_loop_of_the_docs_runs_and_differs_from_a_plain_one_in_six_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    before, after, *rest = section("A plain PyTorch loop")
+    before, after, *rest = pages.blocks(PAGE, title="A plain PyTorch loop")
     changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line.startswith("+ ")]
     assert 0 < len(changed) <= 6
-    plain: dict[str, Any] = {}
-    exec(compile(before.replace("epochs, loss_function = 20", "epochs, loss_function = 1"), "docs", "exec"), plain)
-    names: dict[str, Any] = {}
+    pages.run(PAGE, before.replace("epochs, loss_function = 20", "epochs, loss_function = 1"))
     torch.manual_seed(0)
-    for block in (after, *rest):
-        exec(compile(block, "docs/own-loop.md", "exec"), names)
+    names = pages.run(PAGE, after, *rest)
     hyper = names["hyper"]
     assert hyper.taken == 80
     assert hyper.ranges_move

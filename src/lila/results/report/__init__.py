@@ -7,7 +7,7 @@ from lila.errors import LilaError
 if find_spec("jinja2") is None:
     raise LilaError("A report needs Jinja2: pip install 'lila-torch[plots]'.")
 
-from lila.results.report.page import write_report  # noqa: E402
-from lila.results.report.sheet import Sheet, sheet_of_folder  # noqa: E402
+from lila.results.report.page import write_report
+from lila.results.report.sheet import Sheet, sheet_of_folder
 
 __all__ = ["Sheet", "sheet_of_folder", "write_report"]
