@@ -254,7 +254,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_epoch_and_keeps_the_che
         ({"lr": float("inf")}, "lr must be positive and finite"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"probes": 0}, "probes must be a whole number of at least 1, but"),
-        ({"speed": 3}, "no setting 'speed'. Settings are: method, epochs"),
+        ({"speed": 3}, r"no setting 'speed'\. Did you mean 'seed'\? Settings are: method, epochs"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:

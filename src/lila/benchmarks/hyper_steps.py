@@ -61,15 +61,31 @@ def checked_passes(
         error = float((gradient - exact).norm() / exact.norm())
         if error > _TOLERANCE:
             raise NumericalError(f"{workload.model}, {kind}: the gradient is off by {error:.0%}, so it is not timed.")
-        subset = sampled(len(data[0]))
-        estimate = evidence.estimate(data, subset=subset)
-        passes[kind] = (
-            partial(
-                evidence.estimate, data, subset=subset, audit=False
-            ),  # a run is audited once, before its first epoch
-            partial(evidence.gradient, data, estimate, subset=subset),
-        )
+        step = _HyperStep(evidence, data, sampled(len(data[0])))
+        passes[kind] = (step.first_pass, step.second_pass)
     return passes
+
+
+class _HyperStep:
+    """The two passes of a hyper-step, of which the second uses what the first has found last.
+
+    Args:
+        evidence: how the evidence is computed.
+        data: inputs and targets.
+        subset: the number of examples in the passes; None for all.
+    """
+
+    def __init__(self, evidence: Evidence, data: tuple[Tensor, Tensor], subset: int | None) -> None:
+        self._evidence, self._data, self._subset = evidence, data, subset
+        self._estimate = evidence.estimate(data, subset=subset)
+
+    def first_pass(self) -> None:
+        """Estimate the evidence, without an audit: a run is audited once, before its first epoch."""
+        self._estimate = self._evidence.estimate(self._data, subset=self._subset, audit=False)
+
+    def second_pass(self) -> None:
+        """Compute the gradient of the evidence."""
+        self._evidence.gradient(self._data, self._estimate, self._subset)
 
 
 def evidence_of(workload: Workload, model: InvariantModel, passes: str, examples: int) -> Evidence:
