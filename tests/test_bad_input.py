@@ -1,6 +1,7 @@
 """Bad input to the evidence: each is refused by an error of the project with a sentence that helps."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -212,7 +213,7 @@ def test_the_gradient_wants_the_data_of_the_estimate() -> None:
 
 
 def test_an_estimate_of_other_weights_or_settings_is_refused() -> None:
-    """It would give a gradient that is a mixture of two states, and looks like any other."""
+    """What follows from it would be a mixture of two states, and look like any other."""
     case = make_case("mlp")
     evidence = case.evidence("kron")
     made = evidence.estimate(case.data, case.draw)
@@ -221,8 +222,13 @@ def test_an_estimate_of_other_weights_or_settings_is_refused() -> None:
     for changed, name in ((weight.data, "net.1.weight"), (eta.data, "augmentation.eta")):
         kept = changed.clone()
         changed[0] += 1e-6
-        with pytest.raises(lila.ArgumentError, match=f"made with another value of {name} than the present one"):
-            evidence.gradient(case.data, made)
+        for use in (
+            partial(evidence.gradient, case.data, made),
+            partial(evidence.reassess, made, evidence.prior),
+            partial(evidence.posterior, made),
+        ):
+            with pytest.raises(lila.ArgumentError, match=f"made with another value of {name} than the present one"):
+                use()
         changed.copy_(kept)
     other = lila.InvariantModel(case.net, case.model.augmentation, samples=2)
     with pytest.raises(lila.ArgumentError, match="made with another value of samples"):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_SIMILAR = 0.7  # the least similarity of two names, from 0 to 1, for one to be taken for the other
+_SIMILAR = 0.65  # the least similarity of two names, from 0 to 1, for one to be taken for the other
 
 _ELSEWHERE = {
     "arch": "model",

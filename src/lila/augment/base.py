@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.suggestions import did_you_mean
 from lila.augment.fixed import FixedNoise
 from lila.errors import ArgumentError
 
@@ -243,7 +244,11 @@ class Augmentation(nn.Module, ABC):
             )
         if library not in exporters:
             known = ", ".join(map(repr, exporters))
-            raise ArgumentError(f"{type(self).__name__} cannot be exported to {library!r}; choose one of {known}.")
+            meant = did_you_mean(library, exporters)
+            raise ArgumentError(
+                f"{type(self).__name__} cannot be exported to {library!r}; choose one of {known}.{meant} JSON is "
+                "written by `lila export --json`, the network by --to onnx or pt2."
+            )
         return exporters[library](inputs)
 
     def export_json(self, inputs: InputFormat) -> dict[str, Any]:

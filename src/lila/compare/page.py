@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lila._util.files import replaced
 from lila.augment import Affine2d
-from lila.compare.registry import REFERENCE
+from lila.compare.registry import REFERENCE, SYSTEMS
 from lila.compare.runner import Entry
 from lila.compare.system import Conditions, System
 from lila.reproduce.engine.store import rounded
@@ -143,15 +143,23 @@ class Comparison:
         return self.table().text()
 
     def command(self) -> str:
-        """Return the command that makes this comparison again."""
+        """Return the command that makes this comparison again, from data that is found in the same way."""
         shared, recipe = self.conditions, self.conditions.task.recipe
+        names = [row.system.name for row in self.rows]
+        some = "" if names == list(SYSTEMS) else f" --systems {','.join(names)}"
+        inverse = "" if any(row.inverse for row in self.rows) else " --no-inverse"
         subset = f" --subset {recipe.subset}" if recipe.subset else ""
         width = f" --width {shared.width}" if shared.model == "mlp" else ""
         return (
             f"lila compare {quote(recipe.source)} --transform {recipe.transform}{subset} --seeds {self.seeds} --model "
             f"{shared.model}{width} --epochs {shared.epochs} --batch-size {shared.batch_size} --samples "
-            f"{shared.samples}"
+            f"{shared.samples} --threads {self.threads}{some}{inverse}"
         )
+
+    @property
+    def threads(self) -> int:
+        """The number of threads with which the systems were measured."""
+        return max(entry.made["threads"] for row in self.rows for entry in row.entries)
 
     def settings(self) -> str:
         """Say what all systems shared, and what the times are."""
@@ -165,7 +173,7 @@ class Comparison:
             f"the weights; the Gaussian process has no network. Held-out data is {shared.validation_share:.0%} of the "
             f"training images. Times are CPU seconds of training, in units of lila's ({units}), "
             f"{' and '.join(f'{machine}, PyTorch {torch}' for machine, torch in sorted(machines))}, "
-            f"threads: {max(one['threads'] for one in made)}, processes that measured: {sessions}. 1/η is asked with "
+            f"threads: {self.threads}, processes that measured: {sessions}. 1/η is asked with "
             f"seed 0, with ranges that start at 0.1; it changes the answer if a range of the data comes out "
             f"differently by more than {_CHANGED:.0%} of its true value."
         )

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from lila._util.suggestions import did_you_mean
 from lila.compare.fitted import run_exact, run_fit
 from lila.compare.gaussian_process import run_gaussian_process
 from lila.compare.implicit import run_implicit
@@ -83,5 +84,6 @@ def choose_systems(names: str | None) -> list[System]:
     chosen = [name.strip() for name in names.split(",")]
     for name in chosen:
         if name not in SYSTEMS:
-            raise ArgumentError(f"There is no system named {name!r}; choose from {', '.join(SYSTEMS)}.")
+            meant = did_you_mean(name, SYSTEMS)
+            raise ArgumentError(f"There is no system named {name!r}; choose from {', '.join(SYSTEMS)}.{meant}")
     return [system for name, system in SYSTEMS.items() if name in chosen or name == REFERENCE]

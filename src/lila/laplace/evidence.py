@@ -105,7 +105,13 @@ class Evidence(Approximation):
         return pass_.fit(batches, self.ranks)
 
     def reassess(self, estimate: Estimate, prior: GaussianPrior) -> Estimate:
-        """Return the same estimate under another prior, without a pass over the data and without changing anything."""
+        """Return the same estimate under another prior, without a pass over the data and without changing anything.
+
+        Raises:
+            ArgumentError: the estimate is not one of this evidence, or was made before weights or the augmentation
+                changed.
+        """
+        self._check_present(estimate)
         check_prior(prior, self.model.net, self.structure)
         weight_penalty, occam_factor = self._finite_prior_terms(estimate.curvature, prior)
         return replace(estimate, weight_penalty=weight_penalty, occam_factor=occam_factor)
@@ -124,16 +130,16 @@ class Evidence(Approximation):
             Gradients by name: "augmentation.eta", "likelihood.log_sigma", "prior.log_precisions.0", and so on.
 
         Raises:
-            ArgumentError: the estimate is not one of this evidence and these data, or was made before weights or
-                hyperparameters changed; or nothing has requires_grad=True.
+            ArgumentError: the estimate is not one of this evidence, is one of another number of examples, or was made
+                before weights or hyperparameters changed; or nothing has requires_grad=True. Other data with as many
+                examples are not recognised.
         """
         if not self.hyperparameters():
             raise ArgumentError(
                 "No hyperparameter has requires_grad=True, so there is no gradient to compute. If a HyperOptimiser has "
                 "them, call its release() first."
             )
-        if estimate.made_of is not None:
-            check_same(estimate.made_of, self._fingerprint())
+        self._check_present(estimate)
         in_data = self._second_pass(data, estimate, subset) if self.data_hyperparameters() else {}
         return self._gradients(in_data, estimate.curvature)
 
@@ -159,7 +165,15 @@ class Evidence(Approximation):
         return differentiable_value(estimate.value, self.hyperparameters(), self.model.net.parameters(), gradients)
 
     def posterior(self, estimate: Estimate) -> Posterior:
-        """Return the Laplace posterior over the weights from the curvature of an estimate, under the present prior."""
+        """Return the Laplace posterior over the weights from the curvature of an estimate, under the present prior.
+
+        Its mean is the present weights of the network, so make a new one when these have changed.
+
+        Raises:
+            ArgumentError: the estimate is not one of this evidence, or was made before weights or the augmentation
+                changed.
+        """
+        self._check_present(estimate)
         return Posterior(self.model, self.likelihood, self.prior, estimate.curvature)
 
     def _second_pass(self, data: Data, estimate: Estimate, subset: int | None) -> dict[str, Tensor]:
@@ -187,6 +201,11 @@ class Evidence(Approximation):
         pass_ = self.gradient_pass(estimate.draw).in_fast_layout(next(examples.batches(1)).x)
         gradients = pull_back(pass_, batches, cotangent, list(parameters.values()), ranks=self.ranks)
         return dict(zip(parameters, (scale * gradient for gradient in gradients), strict=True))
+
+    def _check_present(self, estimate: Estimate) -> None:
+        """Raise ArgumentError if an estimate was made with other weights, hyperparameters or settings."""
+        if estimate.made_of is not None:
+            check_same(estimate.made_of, self._fingerprint())
 
     def _fingerprint(self) -> Fingerprint:
         """Return what tells the present weights, augmentation, likelihood and settings from others; not the prior."""
