@@ -14,6 +14,7 @@ EXTRAS = {
     "kornia": "augmentations of kornia",
     "tensorboard": "numbers of each epoch for TensorBoard",
     "timm": "networks of timm",
+    "compare": "the search of `lila compare`",
 }
 """What each extra is for; `pip install 'lila-torch[NAME]'` installs it."""
 

@@ -5,6 +5,7 @@ Where the script belongs:
   zsh         a file _lila in a folder of your $fpath, as ~/.zfunc
   fish        ~/.config/fish/completions/lila.fish
   powershell  a file that your $PROFILE runs
+  tcsh        a file that your ~/.tcshrc sources
 """
 
 import argparse

@@ -61,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila train`."""
     if arguments.seeds is not None:
         return run_seeds(arguments)
+    if arguments.jobs != 1:
+        raise ArgumentError("--jobs trains with several seeds side by side, so it needs --seeds as well.")
     with processes(arguments) as (ranks, where):
         data, preset = make_data(arguments)
         made, folder = train(arguments, data, preset, ranks, where)
