@@ -23,8 +23,8 @@ Needs Optuna; `make bench-others` installs it and runs this.
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import pi
 from statistics import median
 from typing import Any
@@ -35,6 +35,7 @@ from torch import Tensor
 
 import lila
 from lila.benchmarks.script import new_parser, print_result, start
+from lila.benchmarks.whole_runs import decomposition_seconds
 
 Data = tuple[Tensor, Tensor]
 
@@ -82,19 +83,30 @@ class Trained:
         accuracy: on the images that it was tested with.
         seconds: the time that counts for it.
         hyper_steps: the number of epochs with hyper-steps.
+        parts: the shares of the time, by what it was spent on, where they were measured.
     """
 
     rotation: float
     accuracy: float
     seconds: float
     hyper_steps: int
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def train_learned(setup: Setup) -> Trained:
     """Train on all images and learn the range of the rotation; everything that `fit` does counts."""
     started = time.perf_counter()
-    run = _fit(setup, setup.data, setup.test, lila.Affine2d(["rotation"]))
-    return _trained(run, time.perf_counter() - started)
+    with decomposition_seconds() as decompositions:
+        run = _fit(setup, setup.data, setup.test, lila.Affine2d(["rotation"]))
+    seconds = time.perf_counter() - started
+    weights, hyper = (sum(getattr(record.seconds, name) for record in run.history) for name in ("weights", "hyper"))
+    spent = {
+        "steps of the weights": weights,
+        "hyper-steps": hyper - decompositions[0],
+        "decompositions": decompositions[0],
+        "start, final evidence and test": seconds - weights - hyper,
+    }
+    return replace(_trained(run, seconds), parts={name: value / seconds for name, value in spent.items()})
 
 
 def train_fixed(setup: Setup, angle: float, data: Data, test: Data, *, learn_prior: bool) -> Trained:
@@ -217,6 +229,7 @@ def report(setup: Setup, trials: int, searches: int) -> dict[str, Any]:
             "test accuracy": learned.accuracy,
             "test accuracy of its range with prior precision 1": retrained.accuracy,
             "seconds": learned.seconds,
+            "shares of the time": learned.parts,
         },
         "searches": found,
         "time of a search / lila's": {
