@@ -10,6 +10,7 @@ import pytest
 
 import lila
 from lila.data.task import Recipe
+from lila.data.transformed import VersionName, true_ranges
 from lila.networks.registry import MODELS
 from lila.reproduce.engine.experiment import Experiment, Scale, Summary, chosen_jobs
 from lila.reproduce.engine.output import Outcome, outcome_data, page, text, write
@@ -128,6 +129,18 @@ def test_claims_do_not_hold_if_nothing_is_learned(name: str) -> None:
         result = made_up(job)
         results[cell] = result | {"ranges": dict.fromkeys(result["ranges"], 0.0)}
     assert not all(verdict.held for verdict in experiment.summarise(results, Scale.SMALL).verdicts)
+
+
+def test_ranges_that_are_too_large_lead_and_are_not_recovered() -> None:
+    experiment = PAPER_EXPERIMENTS["trajectories"]
+    results = {}
+    for cell, job in experiment.jobs(Scale.SMALL, 1).items():
+        result = made_up(job)
+        truths = true_ranges(VersionName(str(cell[2])), tuple(result["shape"]))
+        results[cell] = result | {"ranges": {name: 2 * truth + 0.1 for name, truth in truths.items()}}
+    verdicts = experiment.summarise(results, Scale.SMALL).verdicts
+    assert [verdict.held for verdict in verdicts] == [True, False] * 4
+    assert "translated: x-translation 1.24 (truth 0.57)" in verdicts[1].found
 
 
 @every
