@@ -65,6 +65,11 @@ BENCHMARKS = (
         needs="optuna",
     ),
     Benchmark(
+        "empty_views",
+        "what views that show nothing gain in evidence, by Kronecker factors and by the full matrix",
+        f"{_SCRIPT}empty_views",
+    ),
+    Benchmark(
         "family_speed",
         "the cost of each family of augmentations and of its gradient, in units of the affine warp's",
         f"{_SCRIPT}family_speed",
