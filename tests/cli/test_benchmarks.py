@@ -102,7 +102,6 @@ class TestSearch:
             assert told["trials"] <= 2
             assert told["as good as lila"] == every["as good as lila"] == (every["cross-validated accuracy"] >= goal)
             assert every["cross-validated accuracy"] >= told["cross-validated accuracy"]
-            assert every["seconds"] >= told["seconds"]
             if told["trials"] == 2:
                 assert told == every
         ratios = result["time of a search / lila's"]
