@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from lila._util.arguments import check_names
 from lila._util.choices import check_count
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
@@ -149,11 +150,7 @@ def _loop_settings(given: Mapping[str, Any], loop: Loop) -> ResolvedSettings:
         ArgumentError: a name is no setting, or is one of what the loop decides.
     """
     known = [field.name for field in fields(Settings) if field.name in _OF_HYPER_STEPS]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise ArgumentError(
-            f"In a loop of your own there is no setting {unknown[0]!r}. Settings are: {', '.join(known)}."
-        )
+    check_names(given, known, "In a loop of your own there is no setting", listed="Settings are")
     return Settings(**given).resolved(loop.examples)
 
 
