@@ -255,7 +255,7 @@ MISTYPED: list[tuple[Callable[[], object], str]] = [
     (lambda: lila.LiePoints(torch.zeros(1, 2, 2)), r"a list of lila.Generator\(name, matrix\)"),  # type: ignore[arg-type]
     (lambda: lila.Settings(lr="1"), "lr must be positive and finite, but is '1'"),  # type: ignore[arg-type]
     (lambda: lila.Settings(momentum=[1]), r"momentum must be finite and not negative, but is \[1\]"),  # type: ignore[arg-type]
-    (lambda: lila.Settings(memory=4), "4 is not an amount of memory"),  # type: ignore[arg-type]
+    (lambda: lila.Settings(memory=1000), "memory must be an amount of memory with its unit, .* is 1000"),  # type: ignore[arg-type]
     (lambda: make_case().evidence([1]), r"no curvature structure named \[1\]"),  # type: ignore[arg-type]
     (lambda: hyper_optimiser(eta_lr="1"), "eta_lr must be positive and finite, but is '1'"),
     (lambda: hyper_optimiser(burn_in="1"), "burn_in must be a whole number of at least 0, but is '1'"),

@@ -37,5 +37,7 @@ def test_misspelt_names_in_python_are_answered_with_the_right_one() -> None:
             lila.fit(net, data, **changes)
     with pytest.raises(lila.ArgumentError, match="Did you mean 'adamw'"):
         lila.Settings(optimiser="admw")
+    with pytest.raises(lila.ArgumentError, match=r"'sgd'\.$"):  # not 'own', which is for functions
+        lila.Settings(optimiser="elephant")
     with pytest.raises(lila.ArgumentError, match="Did you mean 'rotation'"):
         lila.Affine2d(["rotaton"])

@@ -54,7 +54,10 @@ def test_families_are_made_by_name() -> None:
     ("arguments", "message"),
     [
         (("affin", {}), "There is no augmentation named 'affin'; choose one of 'affine', 'correlated-affine'"),
-        (("affine", {"angle": 1}), "unexpected keyword argument 'angle'. It takes: generators, padding, init, param"),
+        (
+            ("affine", {"angle": 1}),
+            "The augmentation 'affine' has no argument 'angle'. It takes: generators, padding, init, param",
+        ),
         (("nothing.here:Family", {}), "'nothing.here:Family' could not be imported: ModuleNotFoundError"),
         (("torch.nn:Linear", {}), "must be a subclass of lila.Augmentation, but is <class 'torch.nn"),
         (("lila:Augmentation", {}), "Augmentation cannot be used as the family"),
@@ -150,7 +153,7 @@ def test_a_description_makes_the_same_augmentation() -> None:
     ("told", "message"),
     [
         ({"ranges": 2}, r"make one whose parameters have the shapes {'eta': \(2,\)} instead of {'eta': \(3,\)}"),
-        ({"range": 3}, "they make none: .* unexpected keyword argument 'range'"),
+        ({"range": 3}, "they make none: .* has no argument 'range'. Did you mean 'ranges'"),
         ({"ranges": torch.tensor(3)}, "they make none: .*not JSON serializable"),
     ],
 )

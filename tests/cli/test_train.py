@@ -130,6 +130,23 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_been(lila: Lila, photos:
     assert all(bool((one[name] == two[name]).all()) for name in one)
 
 
+@pytest.mark.parametrize("command", [("show",), ("report",), ("predict", "photos"), ("export",)])
+def test_a_run_that_was_killed_after_its_last_epoch_names_the_command_that_finishes_it(
+    lila: Lila, photos: Path, trained: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    cut = tmp_path / "cut off"
+    shutil.copytree(trained, cut)
+    whole = json.loads((cut / "result.json").read_text())
+    (cut / "result.json").unlink()
+    done = lila(command[0], cut, *(photos for _ in command[1:]))
+    assert done.returncode == 7
+    assert "all 2 epochs are done, but it ended before its evidence" in done.stderr
+    assert f"without training again, with `lila resume '{cut}'`, or lila.resume" in done.stderr
+    if command == ("show",):
+        assert lila("resume", cut, "--json").returncode == 0
+        assert json.loads((cut / "result.json").read_text())["evidence"] == whole["evidence"]
+
+
 def test_resume_refuses_changed_data_and_runs_of_python(
     lila: Lila, photos: Path, trained: Path, tmp_path: Path
 ) -> None:

@@ -1,9 +1,11 @@
 """What the command line says to a newcomer: first steps, help in groups, and answers to misspelt words."""
 
+import argparse
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -71,6 +73,18 @@ def test_every_setting_has_an_option() -> None:
         ("train --learning-rate=0.1", "There is no option --learning-rate. Did you mean --lr?"),
         ("train digits --optimiser admw", "Did you mean 'adamw'?"),
         ("train digits --elephant", "There is no option --elephant. (`lila train --help` tells more.)"),
+        (
+            "train digits stray",
+            "lila train: There is no place for 'stray' in `lila train DATA [options]`. (`lila train -",
+        ),
+        (
+            "train digits epochs 5",
+            "There is no place for 'epochs' in `lila train DATA [options]`. Did you mean --epochs?",
+        ),
+        ("data list stray", "(`lila data list --help` tells more.)"),
+        ("train digits -x", "lila train: There is no option -x."),
+        ("compare digits --transform scald", "Did you mean 'scaled'?"),
+        ("train digits --device gpu", "There is no device 'gpu': give cpu, cuda, or cuda:1 for the second GPU"),
         ("trian digits", "There is no command 'trian'. Did you mean 'train'?"),
         ("dance", "The commands are train, resume"),
         ("data lst", "Did you mean 'list'?"),
@@ -121,6 +135,8 @@ def completions(shell: str, code: str) -> list[str]:
         ("lila data ", {"get", "list"}),
         ("lila train digits --sched", {"--schedule", "--schedule-every", "--schedule-options"}),
         ("lila train digits --transform fully", {"fully-rotated"}),
+        ("lila compare digits --transform fully", {"fully-rotated"}),
+        ("lila data get fash", {"fashion-mnist"}),
     ],
 )
 @pytest.mark.parametrize("shell", ["bash", "fish"])
@@ -130,6 +146,24 @@ def test_shells_complete_commands_options_and_values(scripts: Path, shell: str, 
         COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )); _shtab_lila lila; printf '%s\\n' "${{COMPREPLY[@]}}\""""
     fish = f"source {scripts / 'fish'}; complete -C '{line}'"
     assert set(map(str.strip, completions(shell, {"bash": bash, "fish": fish}[shell]))) == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_the_scripts_know_all_values_that_the_parser_knows(scripts: Path, shell: str) -> None:
+    script, separator = (scripts / shell).read_text(), "', '" if shell == "powershell" else " "
+    for parser in parsers(make_parser(None, whole=True)):
+        for action in parser._actions:
+            if action.choices is not None and not isinstance(action, argparse._SubParsersAction):
+                assert separator.join(map(str, action.choices)) in script, (parser.prog, action.dest)
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser, and those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from parsers(command)
 
 
 def test_zsh_can_read_its_script(scripts: Path) -> None:

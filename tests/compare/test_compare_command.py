@@ -1,6 +1,7 @@
 """`lila compare` on a few digits."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,8 @@ def test_starting_again_repeats_nothing_and_writes_the_pages(
     written = json.loads((folder / "comparison.json").read_text())
     assert [row["name"] for row in written["systems"]] == ["lila", "kernel-bound"]
     html = (folder / "comparison.html").read_text()
+    assert re.search(r'<div class="scroll"[^>]*><table>\s*<caption>', html)  # the same table as in reports
+    assert "--accent" in html  # and the same style
     assert "rotation (±90.0°)" in html
     assert '<img src="data:image/png;base64,' in html
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 SETTINGS: dict[str, Any] = {"samples": 4, "burn_in": 1, "hyper_every": 1}
 GENERATOR = torch.Generator().manual_seed(6)
 X, Y = torch.rand(24, 1, 5, 5, generator=GENERATOR), torch.arange(24) % 3
-LOADER: DataLoader[Any] = DataLoader(TensorDataset(X, Y), batch_size=8)
+LOADER: DataLoader[Any] = DataLoader(TensorDataset(X, Y), batch_size=8, sampler=range(len(X)))
 
 
 class Classifier(LightningModule):
@@ -164,9 +164,9 @@ class Dictionaries(Dataset[dict[str, Any]]):
 
 def test_batches_are_dictionaries_or_triples_too(tmp_path: Path) -> None:
     expected = tensors(*trained(tmp_path))
-    named = DataLoader(Dictionaries(), batch_size=8)
+    named = DataLoader(Dictionaries(), batch_size=8, sampler=range(len(X)))
     assert_equal(tensors(*trained(tmp_path, named, fields=("image", "label"))), expected)
-    triples: DataLoader[Any] = DataLoader(TensorDataset(X, Y, torch.ones(24)), batch_size=8)
+    triples: DataLoader[Any] = DataLoader(TensorDataset(X, Y, torch.ones(24)), batch_size=8, sampler=range(len(X)))
     found = tensors(*trained(tmp_path, triples, fields=(0, 1, 2)))
     torch.testing.assert_close(found["net.1.weight"], expected["net.1.weight"])
 

@@ -28,9 +28,9 @@ def test_the_chosen_microbatch_keeps_the_budget_and_uses_it(budget: str) -> None
     made = evidence()
     settings = resolved(memory=budget, batch_size=10_000)
     chosen = choose_microbatch(made, data(), settings)
-    assert measure(made, data(), chosen, settings) <= parse_bytes(budget) * 1.05
+    assert measure(made, data(), chosen, settings) <= parse_bytes(budget, "memory") * 1.05
     if chosen < 64:
-        assert measure(made, data(), chosen + 1 + chosen // 5, settings) > parse_bytes(budget)
+        assert measure(made, data(), chosen + 1 + chosen // 5, settings) > parse_bytes(budget, "memory")
 
 
 @pytest.mark.parametrize(("passes", "of_7", "of_1000"), [("probed", 5, 86), ("exact", 2, 32)])
@@ -102,9 +102,9 @@ def test_a_run_writes_its_choice_down() -> None:
 
 @pytest.mark.parametrize("text", ["4", "4GB", "-1GiB", "0GiB", "lots"])
 def test_amounts_of_memory_that_cannot_be_read_are_refused(text: str) -> None:
-    with pytest.raises(lila.ArgumentError, match="is not an amount of memory; write it as '4GiB'"):
+    with pytest.raises(lila.ArgumentError, match="memory must be an amount of memory with its unit, written as '4GiB'"):
         lila.Settings(memory=text)
-    assert parse_bytes("1.5 KiB") == 1536
+    assert parse_bytes("1.5 KiB", "memory") == 1536
 
 
 def test_where_eta_is_learned_by_the_loss_a_step_goes_back_through_the_transformations() -> None:

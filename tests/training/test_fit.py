@@ -339,7 +339,7 @@ def test_test_data_are_checked_before_the_first_epoch(test: Any, message: str) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"device": "gpu"}, "device 'gpu' cannot be used"),
+        ({"device": "gpu"}, "no device 'gpu': give cpu, cuda, or cuda:1 for the second GPU.*; PyTorch can use cpu"),
         ({"device": "meta"}, "device 'meta' cannot be used"),
         ({"callbacks": [3]}, r"must be a list of functions, but is \[3\]"),
         ({"callbacks": print}, "must be a list of functions, but is <built-in function print>"),

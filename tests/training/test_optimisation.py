@@ -16,7 +16,7 @@ from commands import QUICK as COMMAND_QUICK
 from commands import run_lila
 from damage import change, put
 from lila.results.report.commands import command
-from lila.training.choices import OptimiserName, ScheduleName
+from lila.training.choices import OPTIMISERS, SCHEDULES, ScheduleName
 from lila.training.description import read_description
 from lila.training.weights_optimiser import _OPTIMISERS, _SCHEDULES
 
@@ -53,13 +53,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def test_every_name_has_its_class() -> None:
-    assert set(_OPTIMISERS) == set(OptimiserName) - {OptimiserName.OWN}
-    assert set(_SCHEDULES) == set(ScheduleName) - {ScheduleName.OWN, ScheduleName.COSINE}
+    assert set(_OPTIMISERS) == set(OPTIMISERS)
+    assert set(_SCHEDULES) == set(SCHEDULES) - {ScheduleName.COSINE}
     for name, cls in (_OPTIMISERS | _SCHEDULES).items():
         assert cls.__name__.lower() == name
 
 
-@pytest.mark.parametrize("name", [name for name in OptimiserName if name is not OptimiserName.OWN])
+@pytest.mark.parametrize("name", OPTIMISERS)
 def test_every_optimiser_by_name_trains_and_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     changes = QUICKER | {"optimiser": name, "optimiser_options": OPTIONS.get(name), "lr": 0.01}
     whole = fit(**changes)
@@ -68,7 +68,7 @@ def test_every_optimiser_by_name_trains_and_goes_on_bit_for_bit(name: str, tmp_p
     assert not torch.equal(whole.model.net[1].weight, network()[1].weight)  # type: ignore[index]
 
 
-SCHEDULES: dict[str, dict[str, Any] | None] = {
+SCHEDULE_OPTIONS: dict[str, dict[str, Any] | None] = {
     "constantlr": {"factor": 0.5, "total_iters": 2},
     "cosineannealinglr": None,
     "cosineannealingwarmrestarts": {"T_0": 3},
@@ -85,7 +85,7 @@ SCHEDULES: dict[str, dict[str, Any] | None] = {
 
 @pytest.mark.parametrize("name", list(_SCHEDULES))
 def test_every_schedule_by_name_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
-    changes = QUICKER | {"optimiser": "AdamW", "schedule": name, "schedule_options": SCHEDULES[name], "lr": 0.01}
+    changes = QUICKER | {"optimiser": "AdamW", "schedule": name, "schedule_options": SCHEDULE_OPTIONS[name], "lr": 0.01}
     whole = fit(**changes)
     interrupted(tmp_path, **changes)
     assert_same(resume(tmp_path), whole)

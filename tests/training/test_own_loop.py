@@ -9,7 +9,14 @@ import torch
 from test_fit import data, network
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+)
 
 import lila
 import pages
@@ -202,7 +209,7 @@ def test_what_no_loop_can_be_made_of_is_refused(loader: Any, changes: dict[str, 
 
 def test_a_loop_may_change_what_its_loader_gives() -> None:
     x, y = data()
-    loader = DataLoader(TensorDataset((255 * x).byte(), y), batch_size=4)
+    loader = DataLoader(TensorDataset((255 * x).byte(), y), batch_size=4, shuffle=True)
     with pytest.raises(lila.DataError, match=r"torch.uint8 but the network's weights torch.float32"):
         lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, 3)
     hyper = lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, 3, few=(x[:8], y[:8]), batches=2)
@@ -214,3 +221,18 @@ def test_a_loader_of_some_examples_counts_those() -> None:
     loader = DataLoader(TensorDataset(*data()), batch_size=4, sampler=SubsetRandomSampler(range(12)))
     hyper = lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), loader, 3, samples=1)
     assert (hyper.running.examples, hyper.steps) == (12, 9)
+
+
+def test_a_loader_that_does_not_shuffle_is_warned_of() -> None:
+    ordered = TensorDataset(*data())
+
+    def hyper(**options: Any) -> lila.HyperOptimiser:
+        return lila.HyperOptimiser.for_loader(network(), lila.Affine2d(), DataLoader(ordered, **options), 3, samples=1)
+
+    with pytest.warns(UserWarning, match="in the order of the data set.*: make it with shuffle=True") as warned:
+        hyper(batch_size=4)
+    assert warned[0].filename == __file__
+    indices = range(len(ordered))
+    hyper(batch_size=len(ordered))  # a batch of all examples needs no other order
+    hyper(batch_size=4, sampler=indices)
+    hyper(batch_sampler=BatchSampler(SequentialSampler(indices), 4, drop_last=False))

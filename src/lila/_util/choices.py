@@ -11,14 +11,21 @@ from lila.errors import ArgumentError
 E = TypeVar("E", bound=Enum)
 
 
-def choose(options: type[E], name: str | E, what: str) -> E:
-    """Return the member of an enumeration with this value, or raise an error that lists the values there are."""
+def choose(options: type[E], name: str | E, what: str, *, offered: Iterable[E] | None = None) -> E:
+    """Return the member of an enumeration with this value, or raise an error that lists the values there are.
+
+    Args:
+        options: the enumeration.
+        name: the value.
+        what: it is the name of, for the error.
+        offered: the members that the error lists, if others are not for people to choose.
+    """
     try:
         return options(name)
     except ValueError:
-        known = ", ".join(repr(option.value) for option in options)
-        meant = did_you_mean(name, [str(option.value) for option in options])
-        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {known}.{meant}") from None
+        known = [str(option.value) for option in (options if offered is None else offered)]
+        listed, meant = ", ".join(map(repr, known)), did_you_mean(name, known)
+        raise ArgumentError(f"There is no {what} named {name!r}; choose one of {listed}.{meant}") from None
 
 
 def check_count(name: str, value: int | None, optional: bool = False) -> None:

@@ -75,10 +75,17 @@ def readable_bytes(count: float) -> str:
     return f"{count:.3g} {_UNITS[-1]}"
 
 
-def parse_bytes(text: str) -> int:
-    """Return the number of bytes that a text such as "4GiB" or "500 MiB" stands for."""
+def parse_bytes(text: str, name: str) -> int:
+    """Return the number of bytes that a text such as "4GiB" or "500 MiB" stands for.
+
+    Args:
+        text: the text.
+        name: of the setting that it is given for, for an error.
+    """
     pattern = r"\s*(\d+(?:\.\d+)?)\s*(B|KiB|MiB|GiB|TiB)\s*"
     found = re.fullmatch(pattern, text) if isinstance(text, str) else None
     if found is None or float(found[1]) == 0:
-        raise ArgumentError(f"{text!r} is not an amount of memory; write it as '4GiB' or '500 MiB'.")
+        raise ArgumentError(
+            f"{name} must be an amount of memory with its unit, written as '4GiB' or '500 MiB', but is {text!r}."
+        )
     return int(float(found[1]) * 1024 ** _UNITS.index(found[2]))

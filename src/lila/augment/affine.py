@@ -5,6 +5,7 @@ from functools import partial
 from math import log, pi
 from typing import Any
 
+from lila._util.arguments import suggests_arguments
 from lila._util.suggestions import did_you_mean
 from lila.augment.base import Exporter, InputFormat
 from lila.augment.export.code import LIBRARIES, affine_code, affine_json
@@ -30,6 +31,7 @@ AFFINE_2D: tuple[Generator, ...] = (
 exp(range) and shrinks along the other. A positive angle turns x towards y, which is clockwise where y points down."""
 
 
+@suggests_arguments
 class Affine2d(LieImages):
     """The paper's distribution over affine maps of an image, with a learned range for each of six generators.
 

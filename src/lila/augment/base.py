@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.suggestions import did_you_mean
 from lila.augment.fixed import FixedNoise
 from lila.errors import ArgumentError
@@ -23,6 +24,7 @@ FIRST_OUTCOME = 2.0
 """A noise value of FIRST_OUTCOME + k asks for the k-th outcome of a transformation that has few of them."""
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class InputFormat:
     """The inputs that an exported transformation is applied to.

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import Exporter, Shape
 from lila.augment.export.plain import ranges_code
 from lila.augment.lie import degrees
@@ -38,6 +39,7 @@ CLOUDS: tuple[Range, ...] = (
 coordinates."""
 
 
+@suggests_arguments
 class PointCloud(NamedRanges):
     """Changes of points in space, inputs of shape (points, 3): rotations, translations, scale and jitter.
 

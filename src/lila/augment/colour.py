@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import Exporter, InputFormat, Shape
 from lila.augment.export.colour import COLOUR_LIBRARIES, colour_code
 from lila.augment.lie import degrees, scale_factor
@@ -48,6 +49,7 @@ _CHANNELS = ("red", "green", "blue")
 _DARKEST = 1e-6  # below it the slope of v^gamma is that at this value, so that black stays black and has a gradient
 
 
+@suggests_arguments
 class Colour(NamedRanges):
     """Changes of the colours of images: brightness, contrast, saturation, hue, gamma, and gains of the channels.
 

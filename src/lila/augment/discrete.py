@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import as_numbers
 from lila.augment.base import FIRST_OUTCOME, Augmentation, Exporter, InputFormat, Shape
 from lila.augment.export.plain import choice_code
@@ -15,6 +16,7 @@ from lila.augment.fixed import FixedOutcomes
 from lila.errors import ArgumentError, DataError
 
 
+@suggests_arguments
 class DiscreteFamily(Augmentation):
     """One of K maps T_0, ..., T_{K-1} of the input, where T_0 is the identity, with learned probabilities.
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import choose
 from lila.augment.base import Exporter, InputFormat, Shape
 from lila.augment.exponential import affine_exp
@@ -18,6 +19,7 @@ from lila.augment.warp import Interpolation, Padding, warp
 from lila.errors import ArgumentError, DataError
 
 
+@suggests_arguments
 class LieImages(LieFamily):
     """Images warped by a Lie group of the plane: x'(p) = x(exp(sum_i c_i G_i)^-1 p), resampled bilinearly.
 

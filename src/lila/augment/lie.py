@@ -11,6 +11,7 @@ from math import exp, log
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import Shape
 from lila.augment.parameterisation import Parameterisation
 from lila.augment.ranges import Range, RangeFamily
@@ -37,6 +38,7 @@ def scale_factor(value: float, shape: Shape) -> str:
     return f"×{exp(-value):.2f} to ×{exp(value):.2f}"
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Generator(Range):
     """One direction of the Lie algebra, with the name, limit and unit of its range.
@@ -48,6 +50,7 @@ class Generator(Range):
     matrix: Sequence[Sequence[float]] | Tensor
 
 
+@suggests_arguments
 class LieFamily(RangeFamily):
     """The base of all Lie-group families: generators, and group elements from noise.
 

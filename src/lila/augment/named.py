@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila._util.suggestions import did_you_mean
 from lila.augment.base import Shape
 from lila.augment.parameterisation import Parameterisation
@@ -26,6 +27,7 @@ def factor(value: float, shape: Shape) -> str:
     return f"×{1 - value:.2f} to ×{1 + value:.2f}"
 
 
+@suggests_arguments
 class NamedRanges(RangeFamily):
     """The base of families with a fixed set of ranges, some of which are used.
 

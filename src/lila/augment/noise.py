@@ -17,6 +17,7 @@ from math import ceil, prod
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila.errors import ArgumentError
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -67,6 +68,7 @@ def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int])
     return torch.stack(torch.broadcast_tensors(c0, c1, c2, c3), dim=-1)
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Draw:
     """The noise of one pass over the data, in which an example's noise depends on its index alone.

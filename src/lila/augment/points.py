@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import Shape
 from lila.augment.lie import Generator, LieFamily, degrees
 from lila.augment.parameterisation import Parameterisation
@@ -68,6 +69,7 @@ def _moved(x: Tensor, elements: Tensor) -> Tensor:
     return moved if x.dim() == 3 else moved.squeeze(2)
 
 
+@suggests_arguments
 class Rotation2d(LiePoints):
     """Rotations of points in the plane about the origin, by a uniform angle up to a learned range.
 

@@ -23,6 +23,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import as_numbers
 from lila.augment.base import Augmentation, Coupling, Shape
 from lila.augment.parameterisation import Identity, Parameterisation, find_parameterisation, parameterisation_name
@@ -43,6 +44,7 @@ def plain_unit(value: float, shape: Shape) -> str:
     return f"±{value:.3g}"
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Range:
     """What is known of a range before it is learned.
@@ -62,6 +64,7 @@ class Range:
     plausible: float = inf
 
 
+@suggests_arguments
 class RangeFamily(Augmentation):
     """The base of families with a learned range for each of k coefficients: c = mu + R eps.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from lila._util.arguments import check_arguments, check_names
 from lila._util.choices import check_name
 from lila._util.imports import import_by_path
 from lila._util.suggestions import did_you_mean
@@ -83,9 +84,10 @@ def make_augmentation(name: str, **arguments: Any) -> Augmentation:
     if len(families) == 1:
         return _make(name, families[0], arguments)
     taken = [{key: value for key, value in arguments.items() if key in _parameters(family)} for family in families]
-    unknown = [key for key in arguments if not any(key in own for own in taken)]
-    if unknown:
-        raise ArgumentError(f"None of the augmentations {', '.join(names)} takes the argument {unknown[0]!r}.")
+    known = list(dict.fromkeys(key for family in families for key in _parameters(family)))
+    check_names(
+        arguments, known, f"None of the augmentations {', '.join(names)} takes the argument", listed="They take"
+    )
     return Compose(*(_make(*one) for one in zip(names, families, taken, strict=True)))
 
 
@@ -137,6 +139,7 @@ def build_augmentation(description: dict[str, Any]) -> Augmentation:
 
 def _make(name: str, family: Family, arguments: Mapping[str, Any]) -> Augmentation:
     parameters = _parameters(family)
+    check_arguments(arguments, parameters, f"The augmentation {name!r} has no argument")
     try:
         inspect.Signature(list(parameters.values())).bind(**{**family.arguments, **arguments})
     except TypeError as error:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import choose
 from lila.augment.base import Exporter, Shape
 from lila.augment.export.plain import ranges_code
@@ -51,6 +52,7 @@ run backwards, unless a series is dilated too."""
 _OF_TIME = ("shift", "dilation", "warp")
 
 
+@suggests_arguments
 class TimeSeries(NamedRanges):
     """Changes of time series: shift, dilation, smooth warp of time, amplitude and offset; all channels alike.
 

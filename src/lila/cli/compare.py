@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lila.cli.options import takes_folder, takes_path
+from lila.cli.options import offer, takes_folder, takes_path
 from lila.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,9 +27,14 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila compare`."""
+    from lila.data.transformed import VersionName
+
     takes_path(parser.add_argument("data", metavar="DATA", nargs="?", help="a data set, as in `lila train`"))
     parser.add_argument("--list", action="store_true", help="list the systems with their papers, and run nothing")
-    parser.add_argument("--transform", metavar="NAME", help="the transformed version, as in `lila train`")
+    offer(
+        parser.add_argument("--transform", help="the transformed version, as in `lila train`."),
+        [name.value for name in VersionName],
+    )
     parser.add_argument("--subset", type=int, metavar="N", help="learn from N random training images [all]")
     parser.add_argument(
         "--systems", metavar="NAMES", help="some systems, with commas between them; lila is added [all]"

@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from lila.cli.options import takes_folder
+
 EXAMPLES = """examples:
   lila data list
   lila data get mnist
@@ -19,12 +21,16 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `lila data`."""
+    from lila.data.sources import KNOWN
+
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|get")
     listing = actions.add_parser("list", help="show the data sets")
     getting = actions.add_parser("get", help="get a data set")
-    getting.add_argument("name", metavar="NAME", help="the name of the data set")
+    getting.add_argument("name", metavar="NAME", choices=list(KNOWN), help=f"one of {', '.join(KNOWN)}")
     for action in (listing, getting):
-        action.add_argument("--data-dir", type=Path, metavar="FOLDER", help="the data directory [LILA_DATA]")
+        takes_folder(
+            action.add_argument("--data-dir", type=Path, metavar="FOLDER", help="the data directory [LILA_DATA]")
+        )
         action.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -64,15 +70,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _get(arguments: argparse.Namespace) -> int:
-    from lila._util.suggestions import did_you_mean
     from lila.data.sources import KNOWN, fetch
-    from lila.errors import ArgumentError
 
-    if arguments.name not in KNOWN:
-        raise ArgumentError(
-            f"There is no data set named {arguments.name!r} to get; choose one of {', '.join(KNOWN)}."
-            f"{did_you_mean(arguments.name, KNOWN)}"
-        )
     folder, source = fetch(KNOWN[arguments.name], arguments.data_dir)
     if arguments.json:
         print(json.dumps({"name": arguments.name, "folder": str(folder), "from": source}, indent=2))

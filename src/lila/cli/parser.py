@@ -48,10 +48,17 @@ class Parser(argparse.ArgumentParser):
         self.usage = " ".join([self.prog, *map(_place, places), *([] if _has_commands(places) else ["[options]"])])
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments, after a look for options that do not exist, which are the likeliest mistake."""
+        """Parse arguments, after a look for options that do not exist, which are the likeliest mistake.
+
+        What a command has no place for is refused here: argparse leaves that to the parser of all commands, whose help
+        says nothing about it.
+        """
         if args is not None:
             self._check_options(args)
-        return super().parse_known_args(args, namespace)
+        read, stray = super().parse_known_args(args, namespace)
+        if stray and not _has_commands(self._actions):
+            self._refuse(stray)
+        return read, stray
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end with exit code 2."""
@@ -65,6 +72,15 @@ class Parser(argparse.ArgumentParser):
         """Return the first example of the help."""
         lines = (self.epilog or "").splitlines()[1:2]
         return f". For example: `{lines[0].strip()}`" if lines else ""
+
+    def _refuse(self, stray: Sequence[str]) -> NoReturn:
+        """End with an error about words that the command has no place for."""
+        word = stray[0]
+        if word.startswith("-"):
+            self.error(f"There is no option {word}.")
+        usage = " ".join(self.format_usage().removeprefix("usage: ").split())
+        meant = f" Did you mean --{word}?" if f"--{word}" in self._option_string_actions else ""
+        self.error(f"There is no place for {word!r} in `{usage}`.{meant}")
 
     def _check_options(self, args: Sequence[str]) -> None:
         """End with an error if an option does not exist; what follows a command is for the parser of that command."""

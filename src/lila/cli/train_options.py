@@ -16,13 +16,13 @@ from lila.data.task import Recipe, ScalingName
 from lila.data.transformed import VersionName
 from lila.model.prior import PriorMean, PriorStructure
 from lila.training.choices import (
+    OPTIMISERS,
+    SCHEDULES,
     AveragesName,
     FinalName,
-    OptimiserName,
     PassesName,
     PrecisionSteps,
     ScheduleEvery,
-    ScheduleName,
 )
 from lila.training.methods import MethodName
 from lila.training.presets import PresetName
@@ -31,8 +31,8 @@ from lila.training.settings import Settings
 
 CHOICES: dict[str, Any] = {
     "method": MethodName,
-    "optimiser": [name for name in OptimiserName if name is not OptimiserName.OWN],
-    "schedule": [name for name in ScheduleName if name is not ScheduleName.OWN],
+    "optimiser": OPTIMISERS,
+    "schedule": SCHEDULES,
     "schedule_every": ScheduleEvery,
     "structure": structure_names(),
     "curvature": CurvatureKind,

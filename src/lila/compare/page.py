@@ -241,21 +241,18 @@ def markdown(comparison: Comparison) -> str:
 
 def html(comparison: Comparison) -> str:
     """Return the page in HTML, with its picture inside and in the style of lila's reports."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from lila.results.report.page import page_templates
 
     written = io.BytesIO()
     save(comparison.figure(), written, "png", dpi=140)
-    environment = Environment(loader=PackageLoader("lila.compare"), autoescape=True, undefined=StrictUndefined)
-    reports = Environment(loader=PackageLoader("lila.results.report"), autoescape=True)
     content: Mapping[str, Any] = {
         "table": comparison.table(),
         "picture": f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}",
         "settings": comparison.settings(),
         "command": comparison.command(),
         "papers": comparison.papers(),
-        "style": reports.get_template("style.css").render(),
     }
-    return environment.get_template("comparison.html").render(content)
+    return page_templates("lila.compare").get_template("comparison.html").render(content)
 
 
 def write_pages(comparison: Comparison, folder: Path) -> None:

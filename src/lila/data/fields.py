@@ -7,11 +7,13 @@ from typing import Any
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from lila._util.arguments import suggests_arguments
 from lila.errors import ArgumentError, DataError
 
 Key = str | int
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Fields:
     """Data whose examples have named fields, or more fields than an input and a target.

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.noise import Draw
 from lila.data.image_files import ImageFiles
 from lila.errors import ArgumentError, DataError
@@ -15,6 +16,7 @@ SERIES_DIMENSIONS = 2
 """The dimensions of one time series, (channels, time); an image has one more."""
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class ImageSet:
     """Labelled images, or labelled time series.
@@ -51,6 +53,7 @@ class ImageSet:
         return ImageSet(pixels[index], self.labels[index], self.of_series)
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class ImageData:
     """A data set as it was read, before any subset, transformation or scaling.

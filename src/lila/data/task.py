@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import check_count, choose
 from lila._util.memory import available_bytes
 from lila.augment.noise import Draw
@@ -63,6 +64,7 @@ class Scaling:
         return images.new_tensor(self.mean).view(shape), images.new_tensor(self.std).view(shape)
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Recipe:
     """All choices that make a task out of a data set.

@@ -32,7 +32,7 @@ _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 def unpack_limit(packed: int) -> int:
     """Return how many bytes may be unpacked from a file of `packed` bytes."""
     given = os.environ.get(VARIABLE)
-    return parse_bytes(given) if given else min(LARGEST, max(ALWAYS_ALLOWED, RATIO * packed))
+    return parse_bytes(given, VARIABLE) if given else min(LARGEST, max(ALWAYS_ALLOWED, RATIO * packed))
 
 
 def check_unpacked(path: Path, size: int) -> None:

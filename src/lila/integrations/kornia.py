@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import InputFormat, Shape
 from lila.augment.parameterisation import Parameterisation
 from lila.augment.ranges import Range, RangeFamily
 from lila.errors import ArgumentError, DataError, ModelError
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class KorniaRange(Range):
     """A learned range of an argument of kornia: the argument is neutral + scale c, with c uniform on [-r, r].
@@ -34,6 +36,7 @@ class KorniaRange(Range):
     scale: float = 1.0
 
 
+@suggests_arguments
 class Kornia(RangeFamily):
     """Images changed by a differentiable function, or by an augmentation module, of kornia.
 

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from lila._util.arguments import suggests_arguments
 from lila.errors import LilaError
 from lila.training.history import EpochRecord, scalars
 
 
+@suggests_arguments
 class TensorBoard:
     """Writes all numbers of each epoch as scalars: `lila.fit(..., callbacks=[lila.TensorBoard("runs/first")])`.
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import check_count, choose
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.checks import check_differentiable
@@ -37,6 +38,7 @@ class LayersName(StrEnum):
     LAST = "last"
 
 
+@suggests_arguments
 class Approximation:
     """The parts of a Laplace approximation. `lila.Evidence`, which is one, describes the arguments."""
 

@@ -22,6 +22,7 @@ from math import exp, isnan, nan, sqrt
 import torch
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila._util.ranks import ALONE
 from lila.augment.noise import Draw
 from lila.curvature import CurvatureSum, Structure
@@ -43,6 +44,7 @@ _LATELY = 1_000  # examples over which the fit is averaged, so that it follows t
 _W, _OCCAM_FACTOR, _SQUARES, _PAIRS, _LAST, _LATE_W, _LOG_LIKELIHOOD, _ITS_SQUARE, _MISFIT, _TARGETS = range(10)
 
 
+@suggests_arguments
 class RunningEvidence:
     """The evidence of an invariant network while its weights are trained, from one small batch after the other.
 

@@ -67,7 +67,27 @@ def check_device(device: str | torch.device | None) -> None:
     """Raise ArgumentError unless numbers can be computed on a device; None is no device in particular."""
     if device is None:
         return
+    name = str(device)
+    try:
+        torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        apple = ", or mps" if torch.backends.mps.is_built() else ""
+        raise ArgumentError(
+            f"There is no device {name!r}: give cpu, cuda, or cuda:1 for the second GPU{apple}; PyTorch can use "
+            f"{_devices_here()} here."
+        ) from error
     try:
         torch.ones(1, device=device).item()  # the device "meta", for one, makes tensors but no numbers
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ArgumentError(f"The device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from error
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ArgumentError(
+            f"The device {name!r} cannot be used: {reason}. PyTorch can use {_devices_here()} here."
+        ) from error
+
+
+def _devices_here() -> str:
+    """Return the names of the devices that PyTorch finds on this machine, as a text."""
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    apple = ["mps"] if torch.backends.mps.is_available() else []
+    found = ["cpu", *gpus, *apple]
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} or {found[-1]}"

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import check_count, choose
 from lila.augment.base import Augmentation
 from lila.augment.checks import check_views
@@ -17,6 +18,7 @@ from lila.model.checks import check_augmentation, check_network
 from lila.model.layout import channels_last, gains_from_channels_last
 
 
+@suggests_arguments
 class InvariantModel(nn.Module):
     """f_hat(x; theta, eta) = 1/S sum_s f(g(x, eps_s; eta); theta).
 

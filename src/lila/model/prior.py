@@ -11,6 +11,7 @@ from math import inf, log, pi
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import choose, is_number
 from lila.errors import ArgumentError, ModelError
 
@@ -35,6 +36,7 @@ class PriorMean(StrEnum):
     """The weights that the network has when the prior is made."""
 
 
+@suggests_arguments
 class GaussianPrior(nn.Module):
     """An independent Gaussian over every trainable weight of a network.
 

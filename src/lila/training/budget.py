@@ -36,7 +36,7 @@ def choose_microbatch(evidence: Evidence, data: Data, settings: ResolvedSettings
             beyond which a larger microbatch is of no use.
     """
     device = next(evidence.model.net.parameters()).device
-    budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory)
+    budget = available_bytes(device) * _SHARE if settings.memory is None else parse_bytes(settings.memory, "memory")
     check_views(evidence, data, budget)
     small, less_small = (measure(evidence, data, count, settings) for count in (_SMALL, _LESS_SMALL))
     each = max((less_small - small) / (_LESS_SMALL - _SMALL), 1.0)
@@ -89,7 +89,7 @@ def check_given_microbatch(evidence: Evidence, data: Data, settings: ResolvedSet
     nothing for lila to share out.
     """
     device = next(evidence.model.net.parameters()).device
-    budget = available_bytes(device) if settings.memory is None else parse_bytes(settings.memory)
+    budget = available_bytes(device) if settings.memory is None else parse_bytes(settings.memory, "memory")
     assert settings.microbatch is not None
     check_views(evidence, data, budget, min(settings.microbatch, len(evidence.examples(data))))
 

@@ -67,6 +67,10 @@ class OptimiserName(StrEnum):
     """A function of the user's own makes the optimiser; a run in a folder only notes that."""
 
 
+OPTIMISERS = tuple(name for name in OptimiserName if name is not OptimiserName.OWN)
+"""The optimisers that can be chosen by name."""
+
+
 class ScheduleName(StrEnum):
     """The schedules of the weights' learning rate: lila's own, and classes of `torch.optim.lr_scheduler`."""
 
@@ -85,6 +89,10 @@ class ScheduleName(StrEnum):
     STEPLR = "steplr"
     OWN = "own"
     """A function of the user's own makes the schedule; a run in a folder only notes that."""
+
+
+SCHEDULES = tuple(name for name in ScheduleName if name is not ScheduleName.OWN)
+"""The schedules that can be chosen by name."""
 
 
 class ScheduleEvery(StrEnum):

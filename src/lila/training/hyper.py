@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import check_count, check_instance
 from lila.augment.base import Augmentation
 from lila.augment.noise import Draw
@@ -37,6 +38,7 @@ from lila.training.own_loop import Loader, loop_arguments
 from lila.training.prior_term import add_prior_gradients, prior_loss
 
 
+@suggests_arguments
 class HyperOptimiser(HyperState):
     """Learns augmentation, prior and observation noise by the evidence, beside any optimiser of the weights.
 

@@ -1,5 +1,6 @@
 """What a `HyperOptimiser` has to know of a training loop that lila does not run, read from its DataLoader."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import ceil
@@ -7,8 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
+from lila._util.arguments import check_names
 from lila._util.choices import check_count
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
@@ -97,6 +99,18 @@ def describe_loop(
     return Loop(examples, steps, batch_size, (x.to(device), y.to(device)))
 
 
+def _warn_of_order(loader: Any) -> None:
+    """Warn if a DataLoader of several batches is known not to shuffle; samplers of the user's own may do anything."""
+    batches, sampler = loader.batch_sampler, loader.sampler
+    made_by_loader = type(batches) is BatchSampler and batches.sampler is sampler
+    if made_by_loader and type(sampler) is SequentialSampler and len(batches) > 1:
+        warnings.warn(
+            "The DataLoader gives its examples in the order of the data set, but those of a hyper-step must stand for "
+            "all: make it with shuffle=True.",
+            stacklevel=4,  # the line that calls HyperOptimiser.for_loader
+        )
+
+
 def _spread(count: int) -> list[int]:
     """Return some indices that are spread over a data set, which may be sorted by class."""
     some = min(count, AUDIT_EXAMPLES)
@@ -119,8 +133,10 @@ def loop_arguments(
     check_examples_apart(net)
     loop = describe_loop(loader, epochs, next(net.parameters()).device, batches=batches, few=few)
     settings = _loop_settings(given, loop)
+    evidence = _evidence(net, augmentation, loop, likelihood=likelihood, settings=settings)
+    _warn_of_order(loader.data if isinstance(loader, Fields) else loader)
     return hyper_step_arguments(settings, loop.steps // epochs) | {
-        "evidence": _evidence(net, augmentation, loop, likelihood=likelihood, settings=settings),
+        "evidence": evidence,
         "examples": loop.examples,
         "steps": loop.steps,
         "few": loop.few,
@@ -149,11 +165,7 @@ def _loop_settings(given: Mapping[str, Any], loop: Loop) -> ResolvedSettings:
         ArgumentError: a name is no setting, or is one of what the loop decides.
     """
     known = [field.name for field in fields(Settings) if field.name in _OF_HYPER_STEPS]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise ArgumentError(
-            f"In a loop of your own there is no setting {unknown[0]!r}. Settings are: {', '.join(known)}."
-        )
+    check_names(given, known, "In a loop of your own there is no setting", listed="Settings are")
     return Settings(**given).resolved(loop.examples)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lila._util.choices import check_count
+from lila._util.shell import quoted
 from lila._util.versions import versions
 from lila.errors import CheckpointError, NumericalError
 from lila.laplace.terms import Terms
@@ -94,15 +95,24 @@ def read_result(folder: Path, description: RunDescription) -> Result:
     """Read what a finished run reports."""
     path = folder / RESULT
     if (folder / CHECKPOINT).exists() and not path.exists():
-        epochs = description.settings.epochs
-        epoch = read_checkpoint(folder, description.run, epochs=epochs).epoch
-        raise CheckpointError(
-            f"The run in {folder} is not finished: {epoch} of {epochs} epochs are done. Go on with `lila resume "
-            f"{folder}`, or lila.resume in Python."
-        )
+        epoch = read_checkpoint(folder, description.run, epochs=description.settings.epochs).epoch
+        raise CheckpointError(f"The run in {folder} is not finished: {_what_is_missing(epoch, description, folder)}")
     values = read_json(path)
     if isinstance(values, dict):
         check_identity(values, description.run, str(path))
         values = {name: value for name, value in values.items() if name != "run"}
     result: Result = checked(Result, values, f"{path}: ")
     return result
+
+
+def _what_is_missing(epoch: int, description: RunDescription, folder: Path) -> str:
+    """Return what a run that was interrupted still has to do, and how to let it do that."""
+    epochs = description.settings.epochs
+    in_python = "lila.resume in Python, with the same network and data"
+    how = in_python if description.task is None else f"`lila resume {quoted(str(folder))}`, or {in_python}"
+    if epoch < epochs:
+        return f"{epoch} of {epochs} epochs are done. Go on with {how}."
+    return (
+        f"all {epochs} epochs are done, but it ended before its evidence and test scores were computed. Compute them, "
+        f"without training again, with {how}."
+    )

@@ -5,14 +5,16 @@ from dataclasses import dataclass, fields
 from math import ceil, inf, isfinite
 from typing import Any, Self
 
+from lila._util.arguments import check_names, suggests_arguments
 from lila._util.choices import check_count, choose, is_number
 from lila._util.memory import parse_bytes
-from lila._util.suggestions import did_you_mean
 from lila.augment.noise import NoiseName
 from lila.curvature import CurvatureKind, UnknownName, find_structure
 from lila.errors import ArgumentError
 from lila.model.prior import PriorMean, PriorStructure
 from lila.training.choices import (
+    OPTIMISERS,
+    SCHEDULES,
     AveragesName,
     FinalName,
     OptimiserName,
@@ -53,6 +55,7 @@ _SAMPLES = {NoiseName.STRATIFIED: 16, NoiseName.INDEPENDENT: 31}
 _RESOLVED = ("epochs", "batch_size", "samples", "weight_samples", "hyper_lr", "precision_steps", "eta_lr", "eta_lr_end")
 
 
+@suggests_arguments
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to train. What is None follows from the passes and the number of examples; see `docs/settings.md`.
@@ -213,7 +216,7 @@ class Settings:
                 "precisions move to their fixed point."
             )
         if self.memory is not None:
-            parse_bytes(self.memory)
+            parse_bytes(self.memory, "memory")
         for name in ("lr", "hyper_lr", "eta_lr", "precision", "weight_decay"):
             value = getattr(self, name)
             if value is not None and (not is_number(value) or not 0 < value < inf):
@@ -221,9 +224,10 @@ class Settings:
 
     def _check_optimisation(self) -> None:
         """Check the optimiser of the weights and its schedule, whose names may be given in any case."""
-        for name, names in (("optimiser", OptimiserName), ("schedule", ScheduleName)):
-            value = getattr(self, name)
-            object.__setattr__(self, name, choose(names, str(value).lower(), name).value)
+        optimiser = choose(OptimiserName, str(self.optimiser).lower(), "optimiser", offered=OPTIMISERS)
+        schedule = choose(ScheduleName, str(self.schedule).lower(), "schedule", offered=SCHEDULES)
+        for name, chosen in (("optimiser", optimiser), ("schedule", schedule)):
+            object.__setattr__(self, name, chosen.value)
             _check_options(f"{name}_options", getattr(self, f"{name}_options"))
         if self.schedule == ScheduleName.COSINE and (self.schedule_options or self.schedule_every):
             raise ArgumentError(
@@ -277,10 +281,7 @@ class Settings:
                 that is unknown.
         """
         known = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in known:
-                meant = did_you_mean(name, [*known, *beside])
-                raise ArgumentError(f"There is no setting {name!r}.{meant} Settings are: {', '.join(known)}.")
+        check_names(values, known, "There is no setting", listed="Settings are", beside=beside)
         return cls(**values)
 
 

@@ -63,7 +63,17 @@ def test_lines_that_leave_the_picture_keep_their_labels_inside(axes: Any) -> Non
 def test_evidence_is_the_sum_of_fit_and_complexity(axes: Any) -> None:
     plot_evidence(axes, [lila.EpochRecord(epoch=1, loss=0.5), *history()])
     value, fit, complexity = (list(line.get_ydata()) for line in axes.lines)
-    assert (value, fit, complexity) == ([-3] * 3, [-1] * 3, [-2] * 3)
+    assert (value, fit, complexity) == ([-3000] * 3, [-1000] * 3, [-2000] * 3)
+
+
+def test_the_ticks_of_the_evidence_are_nats_as_in_the_tables(axes: Any) -> None:
+    plot_evidence(axes, history())
+    axes.figure.draw_without_rendering()
+    ticks = {
+        float(tick): label.get_text() for tick, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    }
+    assert ticks[-2000.0] == "−2,000"
+    assert axes.get_ylabel().startswith("nats")
 
 
 def test_without_hyper_steps_that_is_said(axes: Any) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from lila._util.arguments import suggests_arguments
 from lila.augment.base import Augmentation, InputFormat
 from lila.augment.pipelines.boxes import Size, move_boxes, move_corners, move_pixels
 from lila.augment.pipelines.pixels import transformed_picture, transformed_pixels
@@ -18,6 +19,7 @@ from lila.errors import ArgumentError, DataError
 _MASK_DTYPE = torch.float64  # holds every label exactly
 
 
+@suggests_arguments
 class LearnedTransform(nn.Module):
     """Transforms inputs by a learned augmentation, with noise that it draws itself from PyTorch's global generator.
 

@@ -6,7 +6,10 @@ as it is, up to rounding; `tests/curvature/test_speedups.py` compares the result
 
 from dataclasses import dataclass, fields
 
+from lila._util.arguments import suggests_arguments
 
+
+@suggests_arguments
 @dataclass(frozen=True, kw_only=True)
 class Speedups:
     """Which shortcuts a pass takes: all of them by default.

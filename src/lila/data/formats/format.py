@@ -11,11 +11,13 @@ from pathlib import Path
 
 import torch
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import check_instance, check_name
 from lila.data.images import ImageData, ImageSet, split
 from lila.errors import ArgumentError, DataError
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class Reading:
     """The choices that the files of a data set leave open.

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import as_numbers, is_number
 from lila.errors import ArgumentError, DataError
 from lila.model.constant import ConstantAnswer, counts_evidence, smoothed_frequencies
@@ -16,6 +17,7 @@ from lila.model.metrics import class_scores
 _TOLERANCE = 1e-3  # by which the sum of a target's probabilities may differ from 1
 
 
+@suggests_arguments
 class Categorical(Likelihood):
     """One of C classes: p(y = c | f) = softmax(f)_c and Lambda = diag(p) - p p'.
 

@@ -5,12 +5,14 @@ from math import inf, log, pi
 import torch
 from torch import Tensor, nn
 
+from lila._util.arguments import suggests_arguments
 from lila._util.choices import is_number
 from lila.errors import ArgumentError, DataError
 from lila.model.constant import ConstantAnswer
 from lila.model.likelihood.base import Likelihood, check_columns, columns
 
 
+@suggests_arguments
 class Gaussian(Likelihood):
     """Real targets: y = f + noise of standard deviation sigma; Lambda = I / sigma^2.
 

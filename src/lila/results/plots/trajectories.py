@@ -66,7 +66,7 @@ def plot_evidence(axes: "Axes", history: Sequence[EpochRecord]) -> None:
         empty_axes(axes)
         return
     epochs = [epoch for epoch, _ in known]
-    totals, fits = ([getattr(terms, name) / 1000 for _, terms in known] for name in ("value", "log_likelihood"))
+    totals, fits = ([getattr(terms, name) for _, terms in known] for name in ("value", "log_likelihood"))
     complexity = [total - fit for total, fit in zip(totals, fits, strict=True)]  # weight penalty and Occam factor
     parts = {"evidence": totals, "fit": fits, "complexity": complexity}
     colours = (INK, COLOURS[0], COLOURS[2])
@@ -75,7 +75,8 @@ def plot_evidence(axes: "Axes", history: Sequence[EpochRecord]) -> None:
         axes.plot(epochs, values, c=colour, lw=1.8, marker="o" if len(known) == 1 else None)
         ends[name] = values[-1]
     _label_ends(axes, epochs[-1], ends, colours)
-    axes.set(xlabel="epoch", ylabel="thousand nats", xlim=_limits(epochs))
+    axes.set(xlabel="epoch", ylabel="nats, for all training data", xlim=_limits(epochs))
+    axes.yaxis.set_major_formatter("{x:,.10g}")  # as the tables write it: -12,000
     plain_axes(axes)
 
 

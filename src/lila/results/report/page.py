@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lila._util.files import replaced
@@ -29,26 +29,38 @@ def write_report(
         title: of the page.
         experiment: what the template shows of an experiment that the runs belong to.
     """
-    environment = Environment(
-        loader=PackageLoader("lila.results.report"),
+    templates = Path(__file__).parent / "templates"
+    script = "".join((templates / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    html = (
+        page_templates()
+        .get_template("report.html")
+        .render(
+            title=title or (sheets[0].title if len(sheets) == 1 else "lila: runs side by side"),
+            runs=[run_parts(sheet) for sheet in sheets],
+            compared=compared_parts(sheets) if len(sheets) > 1 else None,
+            experiment=experiment,
+            script=Markup(script),  # our own code, which holds nothing of a run
+            policy=_policy(script),
+            version=version("lila-torch"),
+        )
+    )
+    with replaced(Path(path)) as temporary:
+        temporary.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")
+
+
+def page_templates(*packages: str) -> Environment:
+    """Return the templates of reports, with their style and macros, and those of other packages.
+
+    Args:
+        *packages: names of packages that have a folder `templates`.
+    """
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "lila.results.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates = Path(__file__).parent / "templates"
-    script = "".join((templates / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    html = environment.get_template("report.html").render(
-        title=title or (sheets[0].title if len(sheets) == 1 else "lila: runs side by side"),
-        runs=[run_parts(sheet) for sheet in sheets],
-        compared=compared_parts(sheets) if len(sheets) > 1 else None,
-        experiment=experiment,
-        script=Markup(script),  # our own code, which holds nothing of a run
-        policy=_policy(script),
-        version=version("lila-torch"),
-    )
-    with replaced(Path(path)) as temporary:
-        temporary.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")
 
 
 def _policy(script: str) -> str:

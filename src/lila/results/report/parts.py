@@ -31,7 +31,7 @@ def run_parts(sheet: Sheet) -> dict[str, Any]:
     """Return what the template shows of a run."""
     table = range_table(sheet.augmentation, sheet.shape, sheet.history, sheet.range_errors)
     trajectories = f"Ranges over {len(sheet.history)} epochs; in the end {in_words(sheet.readable)}"
-    terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:.0f} nats"
+    terms = f"Evidence and its terms over the epochs; in the end {sheet.evidence['value']:,.0f} nats"
     moved = explorer(sheet)
     return {
         "title": sheet.title,
