@@ -21,7 +21,7 @@ extensions = [
     "plain_docstrings",
     "repository_links",
 ]
-exclude_patterns = ["_build", "_ext", "**/unfinished", "results/small/jobs"]
+exclude_patterns = ["_build", "_ext", "**/unfinished", "results/*/jobs"]
 nitpick_ignore_regex = [("py:.*", ".*")]
 smartquotes = False  # `--help` is no dash
 

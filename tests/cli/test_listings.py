@@ -52,7 +52,7 @@ def test_getting_what_no_source_has_says_what_was_tried(lila: Lila, tmp_path: Pa
     assert "https://www.cs.toronto.edu/~kriz/: " in done.stderr
     assert f"Put these files into {tmp_path / 'cifar10'} by hand" in done.stderr
     assert list(tmp_path.iterdir()) == []
-    assert "choose one of mnist" in lila("data", "get", "imagenet").stderr
+    assert "'imagenet' is none of mnist, fashion-mnist and cifar10" in lila("data", "get", "imagenet").stderr
 
 
 def test_export_writes_code_and_json(lila: Lila, trained: Path, tmp_path: Path) -> None:

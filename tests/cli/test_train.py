@@ -80,7 +80,7 @@ def test_digits_and_a_network_of_ones_own(lila: Lila, tmp_path: Path, monkeypatc
         (["digits", "--model", "gpt"], 2, "no network named 'gpt'"),
         (["digits", "--model", "no.such:thing"], 4, "could not be made"),
         (["digits", "--generators", "flip"], 2, "no generator 'flip'"),
-        (["digits", "--device", "abacus"], 2, "'abacus' cannot be used"),
+        (["digits", "--device", "abacus"], 2, "There is no device 'abacus': give cpu, cuda"),
         (["digits", "--epochs", "0"], 2, "epochs must be a whole number"),
         (["digits", "--epochs", "3", "--burn-in", "5"], 2, "burn-in of 5"),
         (["digits", "--method", "fixed"], 2, "all of them are zero"),

@@ -259,7 +259,7 @@ class TestCommand:
             (["nothing"], "There is no experiment named 'nothing'; choose from toy, "),
             (["tiny", "--seeds", "0"], "seeds must be a whole number of at least 1"),
             (["tiny", "--jobs", "0"], "jobs must be a whole number of at least 1"),
-            (["tiny", "--device", "toaster"], "The device 'toaster' cannot be used"),
+            (["tiny", "--device", "toaster"], "There is no device 'toaster': give cpu, cuda"),
         ],
     )
     def test_what_is_wrong_is_said(
