@@ -172,3 +172,4 @@ def test_molecules_lie_and_stand_and_are_turned_about_z(monkeypatch: pytest.Monk
     assert height[y % 2 == 1].min() > 8  # standing: nine units long
     assert not torch.allclose(x, problem.test[0])
     problem.augmentation.check_shape((10, 3))
+    assert problem.augmentation.ranges.keys() >= problem.truth.keys() == {"z-rotation", "jitter"}

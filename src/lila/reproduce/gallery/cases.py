@@ -107,7 +107,8 @@ CASES: dict[str, Case] = {
         "Points: molecules on a surface",
         "400 molecules: the five isomers of C4H6 that come inside of ase, which stand or lie on a surface. Each isomer "
         "is two classes. Atoms are displaced by up to 0.3 angstroms along each axis, and each molecule is turned about "
-        "the z axis by a random angle. A turn about another axis lays down what stands.",
+        "the z axis by a random angle. A turn about another axis lays down what stands. The jitter is learned as well, "
+        "and stays at zero.",
         points.molecules,
     ),
 }

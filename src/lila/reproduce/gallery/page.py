@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ROWS, _COLUMNS = 3, 7
-_EARLIER = "*Measured by an earlier version, whose hyper-steps came after the weights' step on a batch.*"
 _HEAD = """# Gallery
 
 Each family of augmentations on real data that was transformed by known ranges. Every range of the family is learned,
@@ -61,7 +60,6 @@ def _section(name: str, case: Case, results: Results) -> str:
         "",
         case.text,
         "",
-        *([] if all("parameters" in run for run in runs) else [_EARLIER, ""]),
         f"![Learned ranges, and examples under them](images/gallery-{name}.png)",
         "",
         "| | in the data | " + " | ".join(f"seed {run['seed']}" for run in runs) + " |",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lila.augment import PointCloud
-from lila.augment.clouds import turn
+from lila.augment.clouds import CLOUDS, turn
 from lila.augment.noise import Draw, Stream
 from lila.reproduce.gallery.data import Labelled, digits, package, transform_once
 from lila.reproduce.gallery.problem import Folders, Problem, mlp
@@ -31,8 +31,10 @@ def molecules(seed: int, folders: Folders) -> Problem:
     train, test = transform_once(
         (_on_surface(seed, 0), _on_surface(seed, 1)), PointCloud(["z-rotation"], init=pi), seed
     )
-    net = mlp(tuple(train[0].shape[1:]), 2 * len(ISOMERS), seed)
-    return Problem(train, test, net, PointCloud(), truth={"z-rotation": pi}, settings={"epochs": 60})
+    shape = tuple(train[0].shape[1:])
+    family = PointCloud([changed.name for changed in CLOUDS], points=shape[0])
+    truth = {"z-rotation": pi, "jitter": _THERMAL}
+    return Problem(train, test, mlp(shape, 2 * len(ISOMERS), seed), family, truth=truth, settings={"epochs": 60})
 
 
 def _on_surface(seed: int, part: int) -> Labelled:
