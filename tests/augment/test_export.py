@@ -178,14 +178,35 @@ def test_the_code_for_kornia_and_albumentations_runs_and_normalises_as_the_run_d
     assert defined(moving.export("albumentations", INPUTS))(image=pixels[..., :1])["image"].shape[:2] == (24, 32)
 
 
-def test_every_target_names_its_parameters_and_torchvision_refuses_a_padding_it_has_not() -> None:
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+@pytest.mark.parametrize("name", RIGID)
+def test_torchvision_pads_first_and_cuts_out_the_middle_afterwards(
+    padding: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = lila.Affine2d([name], init=RANGES[name], padding=padding)
+    inputs = InputFormat((1, HEIGHT, WIDTH), mean=(0.2,), std=(0.5,))
+    image = torch.rand(1, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(4))
+    image = torch.nn.functional.avg_pool2d(image[None], 5, stride=1, padding=2)[0]  # smooth, and grey at the edges
+    by_torchvision(0.0, (0.0, 0.0), (1.0, 1.0), 0.0)  # makes it importable
+    from torchvision import transforms
+
+    pipeline = defined(family.export("torchvision", inputs))
+    pipeline.transforms = [step for step in pipeline.transforms if not isinstance(step, transforms.ToTensor)]
+    (moves,) = (step for step in pipeline.transforms if isinstance(step, transforms.RandomAffine))
+    padded = 3 * WIDTH, 3 * HEIGHT  # the ends of the intervals are drawn
+    shift = [round(share * side) for share, side in zip(moves.translate, padded, strict=True)]
+    drawn = moves.degrees[1], shift, moves.scale[1], (0.0, 0.0)
+    monkeypatch.setattr(moves, "get_params", lambda *_: drawn)
+    expected = family((image[None] - 0.2) / 0.5, torch.ones(1, 1, 1))[0, 0].detach()
+    assert float((pipeline(image) - expected).abs().max()) < 0.02
+
+
+def test_every_target_names_its_parameters() -> None:
     family = lila.Affine2d(init=list(RANGES.values()))
     assert list(family.exporters()) == ["torch", "torchvision", "kornia", "albumentations"]
     for library in family.exporters():
         compile(family.export(library, INPUTS), library, "exec")
     assert "degrees=36.0" in family.export("torchvision", INPUTS)
-    with pytest.raises(lila.ArgumentError, match="border"):
-        lila.Affine2d(init=0.1, padding="border").export("torchvision", INPUTS)
     with pytest.raises(lila.ArgumentError, match="cannot be exported to 'tensorflow'; choose one of 'torch'"):
         family.export("tensorflow", INPUTS)
     record = json.loads(json.dumps(family.export_json(INPUTS)))

@@ -91,6 +91,12 @@ def make_augmentation(name: str, **arguments: Any) -> Augmentation:
     return Compose(*(_make(*one) for one in zip(names, families, taken, strict=True)))
 
 
+def takes_argument(name: str, argument: str) -> bool:
+    """Return whether a registered family, or one of several with commas between them, takes an argument."""
+    named = (FAMILIES.get(part.strip()) for part in name.split(","))
+    return any(family is not None and argument in _parameters(family) for family in named)
+
+
 def fitting_families(shape: Shape) -> list[str]:
     """Return the names of the registered families that can transform inputs of this shape."""
     fitting = []

@@ -13,7 +13,6 @@ from typing import Any
 from lila.augment.base import InputFormat
 from lila.augment.export.parameters import AffineParameters
 from lila.augment.warp import Padding
-from lila.errors import ArgumentError
 
 LIBRARIES = ("torchvision", "kornia", "albumentations")
 """The libraries whose affine augmentations can be written; each has a template in `templates/`."""
@@ -24,6 +23,8 @@ _CV2_BORDERS = {
     Padding.BORDER: "BORDER_REPLICATE",
     Padding.REFLECTION: "BORDER_REFLECT",
 }
+_PAD_MODES = {Padding.BORDER: "edge", Padding.REFLECTION: "symmetric"}
+_TILES = 3  # images along each side of one that torchvision has padded by as much as the image on all sides
 
 
 def lie_code(
@@ -90,12 +91,15 @@ class CoefficientDistribution:
 
 
 def affine_code(library: str, affine: AffineParameters) -> str:
-    """Write an affine augmentation as Python source for one of `LIBRARIES`."""
-    if library == "torchvision" and affine.padding is not Padding.ZEROS:
-        raise ArgumentError(
-            f"torchvision's RandomAffine has no padding {affine.padding.value!r}, which this augmentation uses. Export "
-            "to kornia, albumentations or torch."
-        )
+    """Write an affine augmentation as Python source for one of `LIBRARIES`.
+
+    torchvision's RandomAffine fills what lies outside with a constant. For another padding the image is padded first,
+    by its own size on each side, and its middle is cut out afterwards. Shifts are then shares of the padded image.
+    """
+    (height, width), mode = affine.size, _PAD_MODES.get(affine.padding)
+    pad = f'        transforms.Pad(({width}, {height}), padding_mode="{mode}"),\n' if mode else ""
+    crop = f"        transforms.CenterCrop(({height}, {width})),\n" if mode else ""
+    shares = tuple(share / _TILES for share in affine.translate) if mode else affine.translate
     return filled(
         library,
         degrees=rounded(affine.degrees),
@@ -110,6 +114,9 @@ def affine_code(library: str, affine: AffineParameters) -> str:
         shear=rounded(affine.shear),
         padding=affine.padding.value,
         border=_CV2_BORDERS[affine.padding],
+        pad=pad,
+        crop=crop,
+        padded_translate=rounded(shares),
         mean=rounded(affine.mean),
         std=rounded(affine.std),
     )
