@@ -1,3 +1,4 @@
+import argparse
 import json
 import shutil
 import signal
@@ -11,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from commands import QUICK, Lila
+from lila.cli import train
 from small_lila import COMMAND, environment
 
 
@@ -24,6 +26,28 @@ def test_a_folder_of_images_gives_a_run_that_other_commands_open(lila: Lila, tra
     again = lila("train", photos, "--out", trained)
     assert again.returncode == 2
     assert "lila resume" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "padding"),
+    [
+        ([], "reflection"),
+        (["--augment", "correlated-affine,colour"], "reflection"),
+        (["--padding", "border"], "border"),
+        (["--transform", "scaled"], None),
+        (["--preset", "paper"], None),
+        (["--augment", "horizontal-flip"], None),
+    ],
+)
+def test_photographs_are_continued_by_their_mirror_image_unless_they_were_moved(
+    photos: Path, options: list[str], padding: str | None
+) -> None:
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    arguments = parser.parse_args([str(photos), *options])
+    described = train.describe_task(arguments, *train.make_data(arguments)).augmentation
+    assert described.arguments.get("padding") == padding
+    described.make()
 
 
 def test_json_is_all_that_is_printed_and_settings_reach_the_run(lila: Lila, photos: Path, tmp_path: Path) -> None:

@@ -91,6 +91,16 @@ def test_ranges_that_leave_little_of_an_image() -> None:
     assert lila.Compose(affine, other).implausible_ranges() == ("x-translation", "x-scale", "x-translation 2")
 
 
+@pytest.mark.parametrize(("padding", "advised"), [("zeros", True), ("reflection", False)])
+def test_views_that_show_nothing_are_answered_with_another_padding(
+    sound: lila.Run, padding: str, advised: bool
+) -> None:
+    far = lila.Compose(lila.Affine2d(["x-translation"], padding=padding, init=1.5))
+    run = replace(sound, model=lila.InvariantModel(sound.model.net, far, samples=2))
+    assert "leaves little of an input" in run.verdict.text()
+    assert ("Try reflection as padding, which leaves no view empty, more epochs" in run.verdict.text()) == advised
+
+
 def test_labels_at_random_give_no_finding_anywhere(tmp_path: Path) -> None:
     made = lila.fit(network(), data(60), lila.Affine2d(), test=data(40), progress="silent", folder=tmp_path, **QUICK)
     assert made.verdict.doubts

@@ -1,11 +1,12 @@
 """What a network learns from few photographs in classes of unequal size, and what its evidence is made of.
 
 Four classes of CIFAR-10 have 4, 3, 2 and 1 tenths of the training images. For each number of images and each seed,
-which also draws the images, lila trains with its defaults and is compared with the same network without invariance and
-with the constant answer. The evidence per image is given with its two parts, fit and complexity. The result of each run
-is one file of the output folder, and runs whose file exists are not repeated.
+which also draws the images, lila trains with the defaults of `lila train`, and is compared with the same network
+without invariance and with the constant answer. The evidence per image is given with its two parts, fit and complexity.
+The result of each run is one file of the output folder, and runs whose file exists are not repeated.
 
     LILA_DATA=... python -m lila.benchmarks.few_images --out few --sizes 320 --seeds 5
+    LILA_DATA=... python -m lila.benchmarks.few_images --out few --sizes 320 --seeds 5 --padding zeros
     LILA_DATA=... python -m lila.benchmarks.few_images --out few --sizes 80,320,1280 --seeds 1
 """
 
@@ -47,13 +48,13 @@ def _imbalanced(images: ImageSet, numbers: Sequence[int], count: int, draw: Draw
     return ImageSet(images.take(torch.cat(chosen)).pixels, torch.cat(labels))
 
 
-def run(size: int, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+def run(size: int, seed: int, settings: dict[str, Any], padding: str = "reflection") -> dict[str, Any]:
     """Train on a number of photographs; return what was learned, beside what it is compared with."""
     task = photographs(size, seed)
     torch.manual_seed(seed)
     net = lila.make_model("cnn", task.shape, len(task.classes))
     options: dict[str, Any] = {"test": task.test, "baseline": True, "progress": "silent", "seed": seed}
-    made = lila.fit(net, task.train, lila.Affine2d(), **options, **settings)
+    made = lila.fit(net, task.train, lila.Affine2d(padding=padding), **options, **settings)
     constant, plain = made.baselines.constant, made.baselines.non_invariant
     assert constant is not None
     assert plain is not None
@@ -90,13 +91,16 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="number of seeds [5]")
     parser.add_argument("--epochs", type=int, metavar="N", help="[by the number of images]")
     parser.add_argument("--samples", type=int, metavar="N", help="views per image in the evidence [16]")
+    parser.add_argument("--padding", default="reflection", help="what lies outside an image [reflection]")
     arguments = start(parser, given)
     settings = {name: getattr(arguments, name) for name in ("epochs", "samples") if getattr(arguments, name)}
     results = {}
     for size in map(int, arguments.sizes.split(",")):
         for seed in range(arguments.seeds):
-            name = "-".join([str(size), *(f"{key}{value}" for key, value in settings.items()), f"seed{seed}"])
-            results[name] = kept_result(arguments.out / f"{name}.json", partial(run, size, seed, settings))
+            words = [str(size), arguments.padding, *(f"{key}{value}" for key, value in settings.items())]
+            name = "-".join([*words, f"seed{seed}"])
+            work = partial(run, size, seed, settings, arguments.padding)
+            results[name] = kept_result(arguments.out / f"{name}.json", work)
     print_result(arguments, results)
 
 

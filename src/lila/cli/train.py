@@ -22,6 +22,7 @@ from typing import Any
 from lila._util.choices import check_count
 from lila._util.memory import keep_heap, readable_bytes
 from lila._util.ranks import Ranks
+from lila.augment.registry import takes_argument
 from lila.cli.interruption import resumable
 from lila.cli.options import given, own_code
 from lila.cli.processes import processes, restarted
@@ -30,6 +31,7 @@ from lila.cli.show import record
 from lila.cli.train_options import add_arguments
 from lila.data.read import known_names
 from lila.data.task import Recipe, Task, prepare, read_source
+from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.training.checkpoint import CHECKPOINT
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
@@ -148,9 +150,12 @@ def describe_task(arguments: argparse.Namespace, data: Task, preset: Preset) -> 
         "init": arguments.init,
         "parameterisation": arguments.parameterisation,
     }
+    family = arguments.augment or preset.augmentation
+    moved = data.recipe.transform != VersionName.ORIGINAL  # such images have black around them already
+    if preset.surroundings is not None and not moved and takes_argument(family, "padding"):
+        augmentation["padding"] = arguments.padding or preset.surroundings.value
     described = AugmentationDescription(
-        arguments.augment or preset.augmentation,
-        {name: value for name, value in augmentation.items() if value is not None},
+        family, {name: value for name, value in augmentation.items() if value is not None}
     )
     return TaskDescription.of(data, arguments.model or preset.model, described, arguments.data_dir)
 

@@ -153,7 +153,11 @@ def _add_transformations(group: argparse._ArgumentGroup) -> None:
     """Add the options of the augmentation; a family takes those that its class has arguments for."""
     generators = ", ".join(make_augmentation("affine").ranges)
     group.add_argument("--generators", metavar="NAMES", help=f"of affine: {generators} [all]")
-    group.add_argument("--padding", choices=[p.value for p in Padding], help="what lies outside the image [zeros]")
+    group.add_argument(
+        "--padding",
+        choices=[p.value for p in Padding],
+        help="what lies outside the image [reflection for colour images as they are, else zeros]",
+    )
     group.add_argument(
         "--init", type=read_numbers, metavar="X", help="range from which all start, or one for each: 0.1,0.2 [0]"
     )

@@ -11,6 +11,7 @@ from math import hypot
 from typing import TYPE_CHECKING
 
 from lila._util.shell import printable
+from lila.augment import Augmentation, LieImages, Padding
 from lila.training.methods import LearnedBy
 
 if TYPE_CHECKING:
@@ -147,7 +148,14 @@ def _advice(run: "Run", *, collapsed: bool) -> tuple[str, ...]:
         return ("Try more epochs, or fewer kinds of transformations (generators).",)
     if run.settings.procedure.eta is LearnedBy.NOTHING or not run.ranges:
         return ("Try more epochs, another learning rate, more data, or another network.",)
+    empty = "reflection as padding, which leaves no view empty, " if _has_empty_views(run.model.augmentation) else ""
     return (
-        "Try more epochs, a longer burn-in, so that the network fits the data before the ranges move, fewer kinds of "
-        "transformations (generators), or more data.",
+        f"Try {empty}more epochs, a longer burn-in, so that the network fits the data before the ranges move, fewer "
+        "kinds of transformations (generators), or more data.",
     )
+
+
+def _has_empty_views(augmentation: Augmentation) -> bool:
+    """Return whether ranges are so large that views are moved out of sight, with nothing around the inputs."""
+    around = (part.padding for part in augmentation.modules() if isinstance(part, LieImages))
+    return bool(augmentation.implausible_ranges()) and Padding.ZEROS in around
