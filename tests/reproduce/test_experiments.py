@@ -63,11 +63,11 @@ def test_experiments_share_what_they_have_in_common() -> None:
 
 def test_jobs_of_one_network_are_those_of_the_whole_experiment() -> None:
     experiment = PAPER_EXPERIMENTS["accuracy"]
-    chosen = chosen_jobs(experiment, Scale.FULL, 1, ("fashion-mnist", "cnn"))
+    chosen = chosen_jobs(experiment, Scale.FULL, 1, [("fashion-mnist", "cnn"), ("mnist", "mlp")])
     assert chosen.items() <= experiment.jobs(Scale.FULL, 1).items()
-    assert len(chosen) == 15  # three methods on five versions
+    assert len(chosen) == 3 * (2 + 5)  # three methods on two versions for the CNN, and on five for the MLP
     with pytest.raises(lila.ArgumentError, match="no jobs of mnist:vit; its jobs begin with mnist:mlp, fashion-mnist"):
-        chosen_jobs(experiment, Scale.FULL, 1, ("mnist", "vit"))
+        chosen_jobs(experiment, Scale.FULL, 1, [("mnist", "vit")])
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
@@ -180,6 +180,17 @@ def test_it_is_said_if_some_networks_have_fewer_seeds() -> None:
         assert remark == f"Seeds: 2 for {grey}; 1 for resnet-8-8 on cifar10."
         assert not summary(PAPER_EXPERIMENTS[name], Scale.PAPER).remarks
     assert not summary(PAPER_EXPERIMENTS["accuracy"]).remarks
+
+
+def test_versions_that_a_network_is_not_trained_on_are_left_out() -> None:
+    found = summary(PAPER_EXPERIMENTS["accuracy"], Scale.FULL)
+    row = next(row for row in found.tables[0].rows if row[:3] == ["fashion-mnist", "cnn", "lila"])
+    assert row[3:] == ["(89.5)", "90.0 ±0.0 (88.4)", "90.0 ±0.0 (87.7)", "(87.3)", "(91.9)"]
+    (rotated,) = (v for v in found.verdicts if v.claim.startswith("cnn on fashion-mnist: more accurate than Augerino"))
+    assert rotated.found.startswith("partially-rotated")
+    assert "scaled" not in rotated.found
+    leads = summary(PAPER_EXPERIMENTS["trajectories"], Scale.FULL)
+    assert [row[2] for row in leads.tables[0].rows if row[1] == "cnn"] == ["partially-rotated", "translated"]
 
 
 def test_the_papers_figures_are_beside_ours() -> None:

@@ -37,7 +37,8 @@ class Affine2d(LieImages):
 
     Args:
         generators: the names of the generators to use, in any order; all six of `AFFINE_2D` if None.
-        padding: what lies outside the image: "zeros", "border" or "reflection".
+        padding: what lies outside the image: "zeros", as in the paper; "border"; or "reflection", its mirror image,
+            which is the better choice for photographs.
         init: the range from which each generator starts; if None, 0 as in the paper, or 0.1 if they are correlated.
         parameterisation: how a range is written as eta: "identity", "softplus", "inverse", or one of your own.
         correlated: whether the coefficients of the generators may move together, as the two scales of an image do:

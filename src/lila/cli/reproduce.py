@@ -38,7 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="small (at most 40 minutes with --jobs 2), full (all images; a night), or paper (for a GPU) [small]",
     )
     parser.add_argument(
-        "--network", type=read_network, metavar="DATA:MODEL", help="only this data set and network, as mnist:mlp"
+        "--network",
+        type=read_network,
+        action="append",
+        default=[],
+        metavar="DATA:MODEL",
+        help="only this data set and network, as mnist:mlp; may be given several times",
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1, for means and standard errors")
     parser.add_argument("--jobs", type=int, default=1, metavar="K", help="jobs to do side by side [1]")
@@ -172,7 +177,7 @@ def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "
     if left:
         note(arguments, f"{experiment.name}: this part is done; {len(left)} jobs of others are not there yet.")
         return None
-    outcome = conclude(experiment, scale, seeds, store, network=arguments.network)
+    outcome = conclude(experiment, scale, seeds, store, networks=arguments.network)
     write_files(outcome, folder, arguments)
     return outcome
 

@@ -34,7 +34,8 @@ class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network: the name of a network that `lila.make_model` knows; a `nn.Module`, of which a copy is trained; or a
             function that gets the shape of an input and the number of classes and makes one.
         augmentation: the family of transformations whose ranges are learned: an `Augmentation`, of which a copy is
-            used, or the name of a registered family. None is `Affine2d()` for images, and nothing for vectors.
+            used, or the name of a registered family. None is `Affine2d` for images, with colour images
+            continued by their mirror image, and nothing for vectors.
         image_shape: the shape (channels, height, width) of images whose pixels are given as rows.
         epochs: passes over the data; None for 3,000 batches, but between 10 and 100 epochs.
         settings: further fields of `lila.Settings` by name.
@@ -129,7 +130,7 @@ class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new_augmentation(self, x: Tensor) -> Augmentation | None:
         if self.augmentation is None:
-            return Affine2d() if x.dim() == 4 else None
+            return Affine2d(padding="reflection" if x.shape[1] == 3 else "zeros") if x.dim() == 4 else None
         if isinstance(self.augmentation, str):
             return make_augmentation(self.augmentation)
         return deepcopy(self.augmentation)

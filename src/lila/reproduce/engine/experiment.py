@@ -98,22 +98,21 @@ class Experiment(ABC):
         """Return tables, figures and verdicts for the results of all jobs."""
 
 
-def chosen_jobs(experiment: Experiment, scale: Scale, seeds: int, network: tuple[str, str] | None = None) -> Jobs:
-    """Return the jobs of an experiment, or those of one data set and network, for seeds 0 to `seeds - 1`."""
+def chosen_jobs(experiment: Experiment, scale: Scale, seeds: int, networks: Sequence[tuple[str, str]] = ()) -> Jobs:
+    """Return the jobs of an experiment for seeds 0 to `seeds - 1`, or those of some data sets and networks alone."""
     if scale not in experiment.scales:
         known = ", ".join(experiment.scales)
         raise ArgumentError(f"{experiment.name} has no scale {scale.value!r}; choose from {known}.")
     jobs = experiment.jobs(scale, seeds)
-    if network is None:
-        return jobs
-    chosen = {cell: job for cell, job in jobs.items() if cell[:2] == network}
-    if not chosen:
-        known = ", ".join(dict.fromkeys(":".join(map(str, cell[:2])) for cell in jobs))
-        raise ArgumentError(
-            f"{experiment.name} at the scale {scale.value!r} has no jobs of {':'.join(network)}; its jobs begin with "
-            f"{known}."
-        )
-    return chosen
+    known_networks = {cell[:2] for cell in jobs}
+    for network in networks:
+        if network not in known_networks:
+            known = ", ".join(dict.fromkeys(":".join(map(str, cell[:2])) for cell in jobs))
+            raise ArgumentError(
+                f"{experiment.name} at the scale {scale.value!r} has no jobs of {':'.join(network)}; its jobs begin "
+                f"with {known}."
+            )
+    return {cell: job for cell, job in jobs.items() if not networks or cell[:2] in networks}
 
 
 def group_seeds(results: Mapping[Cell, T]) -> dict[Cell, list[T]]:

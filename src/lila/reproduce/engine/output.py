@@ -24,7 +24,7 @@ class Outcome:
         seeds: the number of seeds.
         contents: the contents of the result files (see `Store.read`) by cell.
         summary: the summary of the results.
-        network: the data set and network to which it was restricted; None for all of them.
+        networks: the data sets and networks to which it was restricted; empty for all of them.
     """
 
     experiment: Experiment
@@ -33,12 +33,12 @@ class Outcome:
     _: KW_ONLY
     contents: Mapping[Cell, Mapping[str, Any]]
     summary: Summary
-    network: tuple[str, str] | None = None
+    networks: Sequence[tuple[str, str]] = ()
 
     @property
     def command(self) -> str:
         """The command that runs this experiment again."""
-        restriction = f" --network {':'.join(self.network)}" if self.network else ""
+        restriction = "".join(f" --network {':'.join(network)}" for network in self.networks)
         return f"lila reproduce {self.experiment.name} --scale {self.scale} --seeds {self.seeds}{restriction}"
 
     def conclusion(self) -> str:
@@ -61,13 +61,13 @@ class Outcome:
 
 
 def conclude(
-    experiment: Experiment, scale: Scale, seeds: int, store: Store, *, network: tuple[str, str] | None = None
+    experiment: Experiment, scale: Scale, seeds: int, store: Store, *, networks: Sequence[tuple[str, str]] = ()
 ) -> Outcome:
     """Read the results of an experiment whose jobs are all done, and summarise them."""
-    contents = {cell: store.read(job) for cell, job in chosen_jobs(experiment, scale, seeds, network).items()}
+    contents = {cell: store.read(job) for cell, job in chosen_jobs(experiment, scale, seeds, networks).items()}
     results = {cell: content["result"] for cell, content in contents.items()}
     summary = experiment.summarise(results, scale)
-    return Outcome(experiment, scale, seeds, contents=contents, summary=summary, network=network)
+    return Outcome(experiment, scale, seeds, contents=contents, summary=summary, networks=networks)
 
 
 def write(outcome: Outcome, folder: Path) -> None:

@@ -8,7 +8,16 @@ from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, V
 from lila.reproduce.engine.jobs import Job, Result
 from lila.reproduce.engine.results import accuracies, evidences
 from lila.reproduce.paper import published
-from lila.reproduce.paper.plans import DATA_VERSIONS, NETWORKS, networks_of, plan, seeds_by_network, seeds_of
+from lila.reproduce.paper.plans import (
+    DATA_VERSIONS,
+    NETWORKS,
+    networks_of,
+    plan,
+    seeds_by_network,
+    seeds_of,
+    versions_in,
+    versions_of,
+)
 from lila.results.plots.style import COLOURS, new_figure, plain_axes
 from lila.results.tables import Table, gain, spread, standard_error
 
@@ -43,7 +52,7 @@ class Accuracy(Experiment):
             for data, model in _networks(scale)
             for seed in seeds_of(model, scale, seeds)
             for method in METHODS
-            for version in DATA_VERSIONS
+            for version in versions_of(model, scale)
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
@@ -108,13 +117,14 @@ def _rows(
             row = [data, model, method]
             for version in DATA_VERSIONS:
                 cell = (data, model, method, version.value)
-                row.append(f"{spread(values(cells[cell]), digits)} ({published_values[cell]:.{digits}f})")
+                measured = f"{spread(values(cells[cell]), digits)} " if cell in cells else ""
+                row.append(f"{measured}({published_values[cell]:.{digits}f})")
             rows.append(row)
     return rows
 
 
 def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list[Verdict]:
-    made = []
+    made, present = [], versions_in(cells, data, model)
     for text, rival, versions, value in (
         ("more accurate than the non-invariant network on transformed data", "non-invariant", _TRANSFORMED, accuracies),
         ("more accurate than Augerino on partial transformations", "augerino", _PARTIAL, accuracies),
@@ -123,6 +133,7 @@ def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list
         both = {
             version.value: (value(cells[data, model, "lila", version]), value(cells[data, model, rival, version]))
             for version in versions
+            if version in present
         }
         found = ", ".join(f"{version} {gain(ours, theirs, 2)}" for version, (ours, theirs) in both.items())
         held = all(mean(ours) > mean(theirs) for ours, theirs in both.values())
@@ -133,18 +144,17 @@ def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list
 def _figure(networks: Sequence[tuple[str, str]], cells: Mapping[Cell, list[Result]]) -> "Figure":
     figure = new_figure(3.2 * len(networks), 3.2)
     for axes, (data, model) in zip(figure.subplots(1, len(networks), squeeze=False)[0], networks, strict=True):
+        versions = versions_in(cells, data, model)
         for i, method in enumerate(METHODS):
-            values = [accuracies(cells[data, model, method, version.value]) for version in DATA_VERSIONS]
-            at = [position + 0.27 * (i - 1) for position in range(len(DATA_VERSIONS))]
+            values = [accuracies(cells[data, model, method, version.value]) for version in versions]
+            at = [position + 0.27 * (i - 1) for position in range(len(versions))]
             errors = [standard_error(v) for v in values]
             axes.bar(
                 at, [mean(v) for v in values], 0.25, yerr=errors, color=COLOURS[i * 2], label=method, ecolor="#444"
             )
-        lowest = min(mean(accuracies(cells[data, model, m, v.value])) for m in METHODS for v in DATA_VERSIONS)
+        lowest = min(mean(accuracies(cells[data, model, m, v.value])) for m in METHODS for v in versions)
         axes.set_ylim(max(0, lowest - 10), 100 if lowest > 50 else None)
-        axes.set_xticks(
-            range(len(DATA_VERSIONS)), [version.value for version in DATA_VERSIONS], rotation=35, ha="right"
-        )
+        axes.set_xticks(range(len(versions)), [version.value for version in versions], rotation=35, ha="right")
         axes.set_title(f"{data}, {model}", fontsize=11, loc="left")
         plain_axes(axes)
     figure.axes[0].set_ylabel("test accuracy, percent")

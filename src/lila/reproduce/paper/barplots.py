@@ -9,7 +9,7 @@ from lila.data.transformed import true_ranges
 from lila.reproduce.engine.experiment import Cell, Scale, Summary, group_seeds
 from lila.reproduce.engine.images import learned_augmentation, pictures, scaling
 from lila.reproduce.engine.jobs import Result
-from lila.reproduce.paper.plans import DATA_VERSIONS, networks_of
+from lila.reproduce.paper.plans import networks_of, versions_in
 from lila.reproduce.paper.trajectories import Trajectories
 from lila.results.plots import plot_ranges, plot_samples
 from lila.results.plots.style import new_figure
@@ -38,15 +38,16 @@ class Barplots(Trajectories):
 
 
 def _figure(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Figure":
-    figure = new_figure(2.9 * len(DATA_VERSIONS), 4.6)
-    columns = figure.subfigures(1, len(DATA_VERSIONS), squeeze=False)[0]
-    for column, version in zip(columns, DATA_VERSIONS, strict=True):
+    versions = versions_in(cells, data, model)
+    figure = new_figure(2.9 * len(versions), 4.6)
+    columns = figure.subfigures(1, len(versions), squeeze=False)[0]
+    for column, version in zip(columns, versions, strict=True):
         runs = cells[data, model, version.value]
         above, below = column.subfigures(2, 1, height_ratios=(1.4, 1))
         axes = above.subplots()
         plot_ranges(axes, [run["ranges"] for run in runs], true_ranges(version, tuple(runs[0]["shape"])))
         axes.set_title(version.value, fontsize=11, loc="left")
-        if version is DATA_VERSIONS[0]:
+        if version is versions[0]:
             axes.set_ylabel("range")
         scale = scaling(runs[0])
         augmentation = learned_augmentation(runs[0])

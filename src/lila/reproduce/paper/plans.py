@@ -92,6 +92,24 @@ _MOST_SEEDS = {"cnn": 2, "resnet-8-8": 1}
 """The most seeds of a network at these two scales, to save time; other networks get as many as the user asks for."""
 
 
+_VERSIONS: dict[tuple[Scale, str], tuple[VersionName, ...]] = {
+    (Scale.FULL, "cnn"): (VersionName.PARTIALLY_ROTATED, VersionName.TRANSLATED),
+    (Scale.FULL, "resnet-8-8"): DATA_VERSIONS[:-1],
+}
+"""The versions of the data for networks that do not get all of them, to save time."""
+
+
+def versions_of(model: str, scale: Scale) -> tuple[VersionName, ...]:
+    """Return the versions of the data on which a network is trained."""
+    return _VERSIONS.get((scale, model), DATA_VERSIONS)
+
+
+def versions_in(cells: Iterable[Cell], data: str, model: str) -> list[VersionName]:
+    """Return the versions that have results of a network, in the paper's order; cells name network and version."""
+    found = {str(part) for cell in cells if cell[:2] == (data, model) for part in cell[2:]}
+    return [version for version in DATA_VERSIONS if version.value in found]
+
+
 def seeds_of(model: str, scale: Scale, seeds: int) -> range:
     """Return the seeds of a network, if the user asks for a number of them."""
     return range(seeds if scale is Scale.PAPER else min(seeds, _MOST_SEEDS.get(model, seeds)))

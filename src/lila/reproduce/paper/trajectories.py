@@ -5,12 +5,20 @@ from math import pi
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from lila.data.transformed import true_ranges
+from lila.data.transformed import VersionName, true_ranges
 from lila.reproduce.engine.experiment import Cell, Experiment, Scale, Summary, Verdict, group_seeds
 from lila.reproduce.engine.images import learned_augmentation
 from lila.reproduce.engine.jobs import Job, Result
 from lila.reproduce.engine.results import history_rows, learned_ranges
-from lila.reproduce.paper.plans import DATA_VERSIONS, NETWORKS, networks_of, plan, seeds_by_network, seeds_of
+from lila.reproduce.paper.plans import (
+    NETWORKS,
+    networks_of,
+    plan,
+    seeds_by_network,
+    seeds_of,
+    versions_in,
+    versions_of,
+)
 from lila.results.plots import plot_flow, plot_trajectories
 from lila.results.plots.style import new_figure
 from lila.results.tables import Table, spread
@@ -42,7 +50,7 @@ class Trajectories(Experiment):
             (data, model, version.value, seed): plan(data, model, scale).changed(version.value, seed=seed).job()
             for data, model in NETWORKS[scale]
             for seed in seeds_of(model, scale, seeds)
-            for version in DATA_VERSIONS
+            for version in versions_of(model, scale)
         }
 
     def summarise(self, results: Mapping[Cell, Result], scale: Scale) -> Summary:
@@ -72,7 +80,9 @@ class Trajectories(Experiment):
 def _verdicts(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> list[Verdict]:
     """Judge whether the ranges of what a version was transformed by lead, and whether they and the others are right."""
     behind, wrong = [], []
-    for version in DATA_VERSIONS[:-1]:
+    for version in versions_in(cells, data, model):
+        if version is VersionName.ORIGINAL:
+            continue
         runs = cells[data, model, version.value]
         truths = true_ranges(version, tuple(runs[0]["shape"]))
         learned = {name: mean(learned_ranges(runs, name)) for name in truths}
@@ -105,16 +115,17 @@ def _named(cells: Mapping[Cell, list[Result]]) -> list[tuple[tuple[str, str, str
 
 def _figure_of(data: str, model: str, cells: Mapping[Cell, list[Result]]) -> "Callable[[], Figure]":
     def draw() -> "Figure":
-        figure = new_figure(3.1 * len(DATA_VERSIONS), 4.2)
-        columns = figure.subfigures(1, len(DATA_VERSIONS), squeeze=False)[0]
-        for column, version in zip(columns, DATA_VERSIONS, strict=True):
+        versions = versions_in(cells, data, model)
+        figure = new_figure(3.1 * len(versions), 4.2)
+        columns = figure.subfigures(1, len(versions), squeeze=False)[0]
+        for column, version in zip(columns, versions, strict=True):
             runs = cells[data, model, version.value]
             shape = tuple(runs[0]["shape"])
             rows = column.subplot_mosaic([["ranges", "ranges"], ["flow 0", "flow 1"]], height_ratios=(1.5, 1))
-            last = version is DATA_VERSIONS[-1]
+            last = version is versions[-1]
             plot_trajectories(rows["ranges"], history_rows(runs[0]), true_ranges(version, shape), labels=last)
             rows["ranges"].set_title(version.value, fontsize=11, loc="left")
-            rows["ranges"].set_ylabel("range" if version is DATA_VERSIONS[0] else "")
+            rows["ranges"].set_ylabel("range" if version is versions[0] else "")
             augmentation = learned_augmentation(runs[0])
             for seed in (0, 1):
                 plot_flow(rows[f"flow {seed}"], augmentation, shape, seed)
