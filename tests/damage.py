@@ -7,11 +7,23 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 
 from lila.training.checkpoint import digest
 
 Change = Callable[[Any], Any]
+
+
+def _can_be_saved(dtype: torch.dtype) -> bool:
+    try:
+        save({"tensor": torch.zeros(1, dtype=dtype)})
+    except KeyError:
+        return False
+    return True
+
+
+COMPLEX = (torch.complex64,) if _can_be_saved(torch.complex64) else ()
+"""The complex type of tensors, if safetensors knows it, as it does from version 0.7 on."""
 
 
 def change(path: Path, how: Change) -> None:

@@ -37,11 +37,10 @@ def browser() -> Iterator[Any]:
     """A browser without a network."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
+    playwright_api = pytest.importorskip("playwright.sync_api")
     quiet = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
     quiet += ["--disable-quic", "--disable-component-update"]
-    with sync_playwright() as playwright:
+    with playwright_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=quiet)
         yield launched
         launched.close()

@@ -29,15 +29,17 @@ class PixelTable(lila.Format):
             rows = list(csv.reader(file))
         names = [row[0] for row in rows if row]
         try:
-            pixels = np.array([row[1:] for row in rows if row], dtype=np.uint8)
-        except (ValueError, OverflowError) as error:
-            raise lila.DataError(f"{path} must hold a label and numbers from 0 to 255 in each row: {error}.") from error
+            pixels = np.array([row[1:] for row in rows if row], dtype=np.int64)
+        except ValueError as error:
+            raise lila.DataError(f"{path} must hold a label and as many numbers in each row: {error}.") from error
+        if pixels.min(initial=0) < 0 or pixels.max(initial=0) > 255:
+            raise lila.DataError(f"{path} must hold numbers from 0 to 255 after each label.")
         side = int(pixels.shape[-1] ** 0.5)
         if pixels.ndim != 2 or not side or side * side != pixels.shape[1]:
             raise lila.DataError(f"{path} must hold square images, but a row has {pixels.shape[-1]} pixels.")
         classes = sorted(set(names))
         labels = torch.tensor([classes.index(name) for name in names])
-        images = torch.from_numpy(pixels).reshape(-1, 1, side, side)
+        images = torch.from_numpy(pixels).to(torch.uint8).reshape(-1, 1, side, side)
         return reading.split(lila.ImageSet(images, labels), classes)
 
 

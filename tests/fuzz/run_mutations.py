@@ -13,6 +13,7 @@ from mutations import flip_bits
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 
+from damage import COMPLEX
 from lila.training.checkpoint import digest
 
 NUMBERS = (0, 1, -1, 2, 31, 10**5, 2**31, 2**53, 10**400, 0.5, -0.0, 1e-320, 1e38, 1e308, float("nan"), float("inf"))
@@ -47,7 +48,7 @@ VALUES: tuple[Any, ...] = (
     [2**40],
     {"class": "torch.nn.LSTM"},
 )
-DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+DTYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, *COMPLEX)
 Place = tuple[Any, Any]
 """A list or an object, and the index or the name of one of its values."""
 

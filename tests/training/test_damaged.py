@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import lila
-from damage import Change, change, checkpoint, put, put_checkpoint, without
+from damage import COMPLEX, Change, change, checkpoint, put, put_checkpoint, without
 from lila.training.architecture import build
 from lila.training.lock import LOCK, FolderInUseError, locked
 
@@ -141,7 +141,7 @@ def test_the_state_of_an_optimiser_has_the_shape_of_its_parameter(tmp_path: Path
         lila.resume(tmp_path, network(), data(), lila.Affine2d())
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64])
+@pytest.mark.parametrize("dtype", [torch.int64, *COMPLEX])
 @pytest.mark.parametrize("name", ["net.1.weight", "prior.log_precisions.0"])
 def test_tensors_of_another_type_are_named(folder: Path, name: str, dtype: torch.dtype) -> None:
     tensors, metadata = checkpoint(folder)

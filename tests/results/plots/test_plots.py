@@ -72,7 +72,7 @@ def test_the_ticks_of_the_evidence_are_nats_as_in_the_tables(axes: Any) -> None:
     ticks = {
         float(tick): label.get_text() for tick, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
     }
-    assert ticks[-2000.0] == "−2,000"
+    assert ticks[-2000.0].replace("−", "-") == "-2,000"  # which sign it is depends on Matplotlib's version
     assert axes.get_ylabel().startswith("nats")
 
 
