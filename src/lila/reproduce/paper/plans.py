@@ -72,14 +72,17 @@ learning rates are large enough for eta to reach a quarter turn or more. Network
 their first hundreds of steps, so they have smaller batches, a longer burn-in, and a hyper-step after every second
 epoch."""
 
-_FULL: dict[str, tuple[int | None, dict[str, Any]]] = {
-    "mlp": (None, {"epochs": 30, "batch_size": 250}),
-    "cnn": (None, {"epochs": 20, "batch_size": 250}),
-    "resnet-8-8": (10_000, {"epochs": 40, "batch_size": 100}),
+_FULL: dict[tuple[str, str], tuple[int | None, dict[str, Any]]] = {
+    ("mnist", "mlp"): (None, {"epochs": 30, "batch_size": 250}),
+    ("fashion-mnist", "mlp"): (None, {"epochs": 30, "batch_size": 100, "weight_samples": 6}),
+    ("fashion-mnist", "cnn"): (None, {"epochs": 20, "batch_size": 250}),
+    ("cifar10", "resnet-8-8"): (10_000, {"epochs": 40, "batch_size": 100}),
 }
-"""The number of training images, None for all, and the settings at the full scale, by network.
+"""The number of training images, None for all, and the settings at the full scale, by data set and network.
 
-The other settings are the defaults: evidence steps while the weights are trained, by Adam for CIFAR-10 too."""
+The other settings are the defaults: evidence steps while the weights are trained, by Adam for CIFAR-10 too. The MLP
+needs more steps for garments than for digits, and more views in them: with batches of 250 and two views it ends at 84.1
+percent on partially rotated ones, where the paper has 86.7."""
 
 _BY_LOSS = {"mlp": 0.05}
 """Learning rates of eta at these two scales for methods that learn it by the loss; networks not named have 0.005.
@@ -138,7 +141,7 @@ def plan(data: str, model: str, scale: Scale, method: str = "lila") -> Training:
     if scale is Scale.PAPER:
         preset = PRESETS[PresetName.PAPER, colour]
         return Training(data, model, Settings(**preset.settings, method=method))
-    subset, changes = (_FULL if scale is Scale.FULL else _SMALL)[model]
+    subset, changes = _FULL[data, model] if scale is Scale.FULL else _SMALL[model]
     if scale is Scale.SMALL:
         changes = _AFTER_EPOCHS | changes
     settings = Settings(**changes, method=method)
