@@ -96,6 +96,7 @@ def test_data_that_cannot_be_used_is_refused(data: Any, message: str) -> None:
         ({"gradient_probes": -1}, "at least 1, but is"),
         ({"microbatch": 0}, "microbatch must be a whole number of at least 1, but is 0"),
         ({"microbatch": 2.5}, "microbatch must be a whole number"),
+        ({"microbatch": True}, "microbatch must be a whole number of at least 1, but is True"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:

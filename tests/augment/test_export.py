@@ -188,17 +188,16 @@ def test_torchvision_pads_first_and_cuts_out_the_middle_afterwards(
     image = torch.rand(1, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(4))
     image = torch.nn.functional.avg_pool2d(image[None], 5, stride=1, padding=2)[0]  # smooth, and grey at the edges
     by_torchvision(0.0, (0.0, 0.0), (1.0, 1.0), 0.0)  # makes it importable
-    from torchvision import transforms
-
-    pipeline = defined(family.export("torchvision", inputs))
-    pipeline.transforms = [step for step in pipeline.transforms if not isinstance(step, transforms.ToTensor)]
-    (moves,) = (step for step in pipeline.transforms if isinstance(step, transforms.RandomAffine))
-    padded = 3 * WIDTH, 3 * HEIGHT  # the ends of the intervals are drawn
-    shift = [round(share * side) for share, side in zip(moves.translate, padded, strict=True)]
+    names: dict[str, Any] = {}
+    exec(family.export("torchvision", inputs), names)
+    moves, (_, normalise, move) = names["affine"], names["transform"].transforms
+    sides = 3 * WIDTH, 3 * HEIGHT  # of the padded image; the ends of the intervals are drawn
+    shift = [round(share * side) for share, side in zip(moves.translate, sides, strict=True)]
     drawn = moves.degrees[1], shift, moves.scale[1], (0.0, 0.0)
     monkeypatch.setattr(moves, "get_params", lambda *_: drawn)
     expected = family((image[None] - 0.2) / 0.5, torch.ones(1, 1, 1))[0, 0].detach()
-    assert float((pipeline(image) - expected).abs().max()) < 0.02
+    assert float((move(normalise(image)) - expected).abs().max()) < 0.02
+    assert move(torch.rand(3, 40, 50)).shape == (3, 40, 50)  # images of another size keep it
 
 
 def test_every_target_names_its_parameters() -> None:
@@ -212,6 +211,7 @@ def test_every_target_names_its_parameters() -> None:
     record = json.loads(json.dumps(family.export_json(INPUTS)))
     assert record["ranges"] == pytest.approx(RANGES)
     assert record["generators"]["rotation"] == [[0, -1, 0], [1, 0, 0], [0, 0, 0]]
+    assert record["torchvision"]["padding_mode"] == "constant"
     assert record["affine"]["translate"] == [pytest.approx(0.25 / 2), pytest.approx(0.125 * 16 / 24)]
 
 

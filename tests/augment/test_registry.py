@@ -78,6 +78,12 @@ def test_a_name_may_fix_arguments_and_several_names_make_a_composition() -> None
     assert build_augmentation(description).state_dict().keys() == correlated.state_dict().keys()
     assert augmentation_titles()["correlated-affine"].endswith("(correlated=True)")
     lila.register_augmentation("gamma", Gamma)
+    divided = lila.make_augmentation("affine,horizontal-flip,colour", generators=["hue", "rotation", "gamma"])
+    assert list(divided.ranges) == ["rotation", "horizontal flip", "hue", "gamma"]
+    whole = lila.make_augmentation("affine,colour", generators=["rotation"])
+    assert list(whole.ranges) == ["rotation", *lila.Colour().ranges]
+    with pytest.raises(lila.ArgumentError, match="None of the augmentations affine, colour has the generator 'twist'"):
+        lila.make_augmentation("affine,colour", generators=["rotation", "twist"])
     both = lila.make_augmentation("affine, gamma", padding="border")
     assert isinstance(both, lila.Compose)
     assert [type(part) for part in both.parts] == [lila.Affine2d, Gamma]

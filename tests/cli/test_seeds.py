@@ -29,8 +29,12 @@ def test_seeds_are_runs_of_their_own_and_their_spread_is_printed(
     assert summary["ranges"]["rotation"]["standard_deviation"] == pytest.approx(stdev(rotations))
     assert summary["evidence"]["mean"] == pytest.approx(mean(r["evidence"]["value"] for r in each))
     assert json.loads((out / "seed4" / "run.json").read_text())["task"]["recipe"]["seed"] == 4
-    again = lila(*options(photos, out), "--seeds", 3, "--jobs", 1)  # goes on, with one seed more
+    whole = lila("show", out, *MODEL)
+    assert "There are runs inside of it, such as" in whole.stderr
+    assert "seed3" in whole.stderr
+    again = lila(*options(photos, out), "--seeds", 3, "--jobs", 1, "--save-posterior")  # goes on, with one seed more
     assert again.returncode == 0, again.stderr
+    assert (out / "seed5" / "posterior.safetensors").exists()
     assert "lila, 3 seeds" in again.stdout
     assert "standard deviation" in again.stdout
     assert "seed 5: done (3 of 3)" in again.stderr

@@ -95,6 +95,8 @@ def test_every_setting_has_an_option() -> None:
         ("train digits --model resnet8-8", "Did you mean 'resnet-8-8'?"),
         ("data get mnst", "Did you mean 'mnist'?"),
         ("reproduce acuracy", "Did you mean 'accuracy'?"),
+        ("reproduce accuracy toy --network mnist:mlp", "toy at the scale 'small' has no jobs of mnist:mlp"),
+        ("reproduce --network mnist:mlp", "so name one"),
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_right_one(lila: Lila, words: str, answer: str) -> None:

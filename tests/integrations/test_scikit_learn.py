@@ -53,6 +53,17 @@ def digits(count: int = 45) -> tuple[Any, Any]:
     return x[chosen], np.array(["zero", "one", "two"])[y[chosen]]
 
 
+def test_colour_images_are_continued_by_their_mirror_image_wherever_their_channels_are() -> None:
+    x, y = np.random.default_rng(0).random((12, 3, 8, 8)), np.arange(12) % 3
+    options: dict[str, Any] = {"epochs": 1, "settings": SETTINGS, "random_state": 0}
+    first, last = LilaClassifier(small_network, **options), LilaClassifier(small_network, "affine", **options)
+    first.fit(x, y)
+    last.fit(x.transpose(0, 2, 3, 1), y)
+    for one in (first, last):
+        assert one.run_.model.augmentation.padding == "reflection"
+    np.testing.assert_array_equal(first.predict_proba(x), last.predict_proba(x.transpose(0, 2, 3, 1)))
+
+
 def classifier(**changes: Any) -> LilaClassifier:
     options: dict[str, Any] = {"image_shape": (1, 8, 8), "epochs": 4, "settings": SETTINGS}
     return LilaClassifier(small_network, **(options | changes))

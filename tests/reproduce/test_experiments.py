@@ -66,8 +66,10 @@ def test_jobs_of_one_network_are_those_of_the_whole_experiment() -> None:
     chosen = chosen_jobs(experiment, Scale.FULL, 1, [("fashion-mnist", "cnn"), ("mnist", "mlp")])
     assert chosen.items() <= experiment.jobs(Scale.FULL, 1).items()
     assert len(chosen) == 3 * (2 + 5)  # three methods on two versions for the CNN, and on five for the MLP
-    with pytest.raises(lila.ArgumentError, match="no jobs of mnist:vit; its jobs begin with mnist:mlp, fashion-mnist"):
+    with pytest.raises(lila.ArgumentError, match="no jobs of mnist:vit; choose from mnist:mlp, fashion-mnist:mlp"):
         chosen_jobs(experiment, Scale.FULL, 1, [("mnist", "vit")])
+    with pytest.raises(lila.ArgumentError, match="no jobs of mnist:mlp; its jobs are not told apart by network"):
+        chosen_jobs(PAPER_EXPERIMENTS["toy"], Scale.SMALL, 1, [("mnist", "mlp")])
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kornia
 import onnx
 import onnxruntime
 import pytest
@@ -81,6 +82,33 @@ def test_attention_in_float64_and_clouds_of_points(form: str, tmp_path: Path) ->
     lila.export_network(run, tmp_path / f"clouds.{form}")
     found = READERS[form](tmp_path / f"clouds.{form}")(clouds[:3])
     torch.testing.assert_close(found, run.model.eval()(clouds[:3]).detach(), rtol=0, atol=1e-6)
+
+
+FAMILIES: dict[str, tuple[Callable[[], lila.Augmentation], tuple[int, ...]]] = {
+    "colour": (lambda: lila.Colour(init=0.2), (3, 8, 8)),
+    "grey": (lambda: lila.Colour(["brightness", "contrast", "gamma"], init=0.2), (1, 8, 8)),
+    "guide": (lambda: lila.Compose(lila.Affine2d(), lila.HorizontalFlip(init=0.2), lila.Colour(init=0.2)), (3, 8, 8)),
+    "turns": (lambda: lila.QuarterTurns(init=0.1), (1, 8, 8)),
+    "series": (lambda: lila.TimeSeries(init=0.1), (2, 12)),
+    "points": (lambda: lila.PointCloud(init=0.1), (5, 3)),
+    "kornia": (
+        lambda: lila.Kornia(kornia.geometry.transform.rotate, [lila.KorniaRange("angle", argument="angle")], init=20.0),
+        (3, 8, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", SLOWLY_BY_ONNX)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_is_written_for_batches_of_any_size(name: str, form: str, tmp_path: Path) -> None:
+    make, shape = FAMILIES[name]
+    x, y = torch.rand(6, *shape), torch.arange(6) % 3
+    net, path = nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 3)), tmp_path / f"network.{form}"
+    run = lila.fit(net, (x, y), make(), method="fixed", epochs=1, samples=4, progress="silent")
+    lila.export_network(run, path)
+    for batch in (1, 5):
+        found = READERS[form](path)(x[:batch])
+        torch.testing.assert_close(found, run.model.eval()(x[:batch]).detach(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("form", SLOWLY_BY_ONNX)

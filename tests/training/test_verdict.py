@@ -97,7 +97,7 @@ def test_views_that_show_nothing_are_answered_with_another_padding(
 ) -> None:
     far = lila.Compose(lila.Affine2d(["x-translation"], padding=padding, init=1.5))
     run = replace(sound, model=lila.InvariantModel(sound.model.net, far, samples=2))
-    assert "leaves little of an input" in run.verdict.text()
+    assert "px goes beyond what an input shows." in run.verdict.text()
     assert ("Try reflection as padding, which leaves no view empty, more epochs" in run.verdict.text()) == advised
 
 

@@ -32,7 +32,7 @@ def check_count(name: str, value: int | None, optional: bool = False) -> None:
     """Raise ArgumentError unless a value is a whole number of at least 1, or None if it is optional."""
     if optional and value is None:
         return
-    if not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ArgumentError(f"{name} must be a whole number of at least 1, but is {value!r}.")
 
 

@@ -107,7 +107,7 @@ class Colour(NamedRanges):
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         self.check_shape(tuple(x.shape[1:]))
         self.check_noise(x, noise)
-        b, s, channels = len(x), noise.shape[1], x.shape[1]
+        b, s, channels = x.shape[0], noise.shape[1], x.shape[1]
         mean, std = (x.new_tensor(values).expand(channels) for values in (self.mean, self.std))
         change = self.changes(noise, x)
         v = x.flatten(2) * std[:, None] + mean[:, None]  # (b, c, pixels), in [0, 1]
@@ -152,7 +152,7 @@ def _colour_map(change: Mapping[str, Tensor], mean: Tensor, zero: Tensor) -> tup
         luma = torch.ones_like(mean[0])
     A = (1 + change.get("brightness", zero))[..., None, None] * A
     stretch = 1 + change.get("contrast", zero)
-    pivot = torch.einsum("bsij,bj,i->bs", A, mean, luma)
+    pivot = (A @ mean[:, None, :, None]).squeeze(-1) @ luma  # the grey value of the mean colour, (b, s)
     t = ((1 - stretch) * pivot).unsqueeze(-1).expand(*pivot.shape, channels)
     return stretch[..., None, None] * A, t
 

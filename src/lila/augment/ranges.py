@@ -166,7 +166,7 @@ class RangeFamily(Augmentation):
             return self.mixing().norm(dim=1)
         ranges = self.parameterisation.to_range(self.eta)
         outside = ranges.abs() > self.limits * (1 + _LIMIT_TOLERANCE)  # false for NaN, which must stay one
-        return torch.where(outside, self.limits.copysign(ranges), ranges)
+        return torch.where(outside, torch.where(ranges > 0, self.limits, -self.limits), ranges)
 
     def mixing(self) -> Tensor:
         """Return R, with its rows saturated at the limits of the ranges: shape (k, m)."""

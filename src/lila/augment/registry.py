@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,13 +77,16 @@ def make_augmentation(name: str, **arguments: Any) -> Augmentation:
     Args:
         name: a registered name, or "package.module:Class" for a family of your own; several names with commas between
             them make a `Compose` of the families in this order.
-        **arguments: the arguments of the family's class. Of several families, each gets those that its class takes.
+        **arguments: the arguments of the family's class. Of several families, each gets those that its class takes, and
+            of `generators` those that it has; a family of which none is named keeps all of its own.
     """
     names = [part.strip() for part in name.split(",")]
     families = [_find(part) for part in names]
     if len(families) == 1:
         return _make(name, families[0], arguments)
     taken = [{key: value for key, value in arguments.items() if key in _parameters(family)} for family in families]
+    if "generators" in arguments:
+        _divide_generators(names, families, taken)
     known = list(dict.fromkeys(key for family in families for key in _parameters(family)))
     check_names(
         arguments, known, f"None of the augmentations {', '.join(names)} takes the argument", listed="They take"
@@ -154,6 +157,27 @@ def _make(name: str, family: Family, arguments: Mapping[str, Any]) -> Augmentati
             f"The augmentation {name!r} cannot be made with {dict(arguments)}: {error}. It takes: {taken}."
         ) from error
     return family.cls(**{**family.arguments, **arguments})
+
+
+def _divide_generators(names: Sequence[str], families: Sequence[Family], taken: Sequence[dict[str, Any]]) -> None:
+    """Leave to each of several families the generators that it has; `taken` holds their arguments, and is changed."""
+    unknown = {generator: True for arguments in taken for generator in arguments.get("generators", ())}
+    for name, family, arguments in zip(names, families, taken, strict=True):
+        own = [g for g in arguments.pop("generators", ()) if _has_generator(name, family, g)]
+        unknown |= dict.fromkeys(own, False)
+        if own:
+            arguments["generators"] = own
+    missing = [generator for generator, is_unknown in unknown.items() if is_unknown]
+    if missing:
+        raise ArgumentError(f"None of the augmentations {', '.join(names)} has the generator {missing[0]!r}.")
+
+
+def _has_generator(name: str, family: Family, generator: str) -> bool:
+    try:
+        _make(name, family, {"generators": [generator]})
+    except ArgumentError:
+        return False
+    return True
 
 
 def _parameters(family: Family) -> Mapping[str, inspect.Parameter]:

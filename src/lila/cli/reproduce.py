@@ -81,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `lila reproduce`."""
     experiments = known_experiments()
     if not arguments.names:
+        if arguments.network:
+            raise ArgumentError("--network restricts an experiment, so name one: lila reproduce accuracy --network ...")
         titles = {name: experiment.title for name, experiment in experiments.items()}
         lines = (f"{name:<26} {title}" for name, title in titles.items())
         print(json.dumps(titles, indent=2) if arguments.json else "\n".join(lines))
@@ -94,8 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
     check_count("seeds", arguments.seeds, optional=True)
     check_count("jobs", arguments.jobs)
     new_figure(1, 1)  # fails at once if the extra for figures is missing
+    chosen = without_timed(choose_experiments(arguments.names, experiments), arguments)
+    chosen = check_jobs(chosen, arguments)
     outcomes, errors = [], []
-    for experiment in without_timed(choose_experiments(arguments.names, experiments), arguments):
+    for experiment in chosen:
         try:
             outcomes.append(run_experiment(experiment, arguments))
         except JobError as error:  # the other experiments can still be done
@@ -139,6 +143,27 @@ def without_timed(experiments: "list[Experiment]", arguments: argparse.Namespace
     for name in timed:
         note(arguments, f"{name} is left out: it compares times, so one machine has to do all of it, without --shard.")
     return [experiment for experiment in experiments if not experiment.alone]
+
+
+def check_jobs(experiments: "list[Experiment]", arguments: argparse.Namespace) -> "list[Experiment]":
+    """Return the experiments, after it was checked, before any is begun, that each has jobs of what was asked for.
+
+    With `all`, those that have no such jobs are left out.
+    """
+    from lila.reproduce.engine.experiment import Scale, chosen_jobs
+    from lila.reproduce.engine.registry import ALL
+
+    fitting = []
+    for experiment in experiments:
+        try:
+            chosen_jobs(experiment, Scale(arguments.scale), 1, arguments.network)
+        except ArgumentError as error:
+            if ALL not in arguments.names:
+                raise
+            note(arguments, f"{experiment.name} is left out: {error}")
+        else:
+            fitting.append(experiment)
+    return fitting
 
 
 def run_experiment(experiment: "Experiment", arguments: argparse.Namespace) -> "Outcome | None":

@@ -105,6 +105,7 @@ def train_seed(arguments: argparse.Namespace) -> dict[str, Any]:
     with processes(arguments) as (ranks, where):
         data, preset = make_data(arguments)
         made, folder = train(arguments, data, preset, ranks, where)
+    keep_posterior(arguments, made, folder)
     return record(made) | {"run": str(folder)}
 
 

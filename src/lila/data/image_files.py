@@ -104,7 +104,9 @@ def _opened(path: Path) -> Iterator[Image.Image]:
                 image = Image.open(file, formats=_FORMATS)  # type: ignore[arg-type]
         except DataError as error:
             if isinstance(error.__cause__, UnidentifiedImageError):
-                raise DataError(f"{path} is not an image, whatever its name says. Replace or remove it.") from None
+                known = path.suffix.lower() in SUFFIXES
+                advice = "whatever its name says. Replace or remove it" if known else "as its content shows"
+                raise DataError(f"{path} is not an image, {advice}.") from None
             raise
         with image:
             check_unpacked(path, image.width * image.height * _BYTES_PER_PIXEL)

@@ -100,7 +100,7 @@ class Kornia(RangeFamily):
                 f"{self.apply_to} must return images of the shape {tuple(images.shape)} that it was given, but "
                 f"returned {got}."
             )
-        return ((changed - mean) / std).unflatten(0, (len(x), samples))
+        return ((changed - mean) / std).unflatten(0, (x.shape[0], samples))
 
     def _values(self, coefficients: Tensor) -> Mapping[str, Any]:
         """Return the arguments of each view by name: shape (n,), or (n, entries) for vectors."""

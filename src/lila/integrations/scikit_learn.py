@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lila.augment import Affine2d, Augmentation, make_augmentation
+from lila.augment import Augmentation, make_augmentation
+from lila.augment.registry import takes_argument
 from lila.errors import LilaError
 from lila.networks import make_model
 from lila.training.fit import fit
@@ -27,15 +28,16 @@ Network = str | nn.Module | Callable[[tuple[int, ...], int], nn.Module]
 class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Trains a network and learns its invariances, for `clone`, `cross_val_score`, pipelines and searches.
 
-    Inputs are images, shape (n, h, w) or (n, channels, h, w), rows of pixels with `image_shape`, or any other vectors,
-    shape (n, features), of which a network without invariance is learned unless `augmentation` says otherwise.
+    Inputs are images, shape (n, h, w), (n, channels, h, w) or (n, h, w, channels), rows of pixels with `image_shape`,
+    or any other vectors, shape (n, features), of which a network without invariance is learned unless `augmentation`
+    says otherwise.
 
     Args:
         network: the name of a network that `lila.make_model` knows; a `nn.Module`, of which a copy is trained; or a
             function that gets the shape of an input and the number of classes and makes one.
         augmentation: the family of transformations whose ranges are learned: an `Augmentation`, of which a copy is
-            used, or the name of a registered family. None is `Affine2d` for images, with colour images
-            continued by their mirror image, and nothing for vectors.
+            used, or the name of a registered family. None is "affine" for images, and nothing for vectors.
+            A family that is named continues colour images by their mirror image, as `lila train` does.
         image_shape: the shape (channels, height, width) of images whose pixels are given as rows.
         epochs: passes over the data; None for 3,000 batches, but between 10 and 100 epochs.
         settings: further fields of `lila.Settings` by name.
@@ -120,6 +122,8 @@ class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if x[0].numel() != pixels:
                 raise ValueError(f"Inputs of image_shape {self.image_shape} have {pixels} pixels, not {x[0].numel()}.")
             return x.reshape(len(x), *self.image_shape)
+        if x.dim() == 4 and x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
+            return x.permute(0, 3, 1, 2).contiguous()  # the channels come last
         return x.unsqueeze(1) if x.dim() == 3 else x
 
     def _new_network(self, shape: tuple[int, ...]) -> nn.Module:
@@ -129,8 +133,10 @@ class LilaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return deepcopy(self.network) if isinstance(self.network, nn.Module) else self.network(shape, classes)
 
     def _new_augmentation(self, x: Tensor) -> Augmentation | None:
-        if self.augmentation is None:
-            return Affine2d(padding="reflection" if x.shape[1] == 3 else "zeros") if x.dim() == 4 else None
-        if isinstance(self.augmentation, str):
-            return make_augmentation(self.augmentation)
-        return deepcopy(self.augmentation)
+        family = self.augmentation
+        if family is None:
+            family = "affine" if x.dim() == 4 else None
+        if isinstance(family, str):
+            in_colour = x.dim() == 4 and x.shape[1] == 3 and takes_argument(family, "padding")
+            return make_augmentation(family, **({"padding": "reflection"} if in_colour else {}))
+        return deepcopy(family)

@@ -163,7 +163,11 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file of a run."""
     if not path.exists():
-        raise CheckpointError(f"There is no run in {path.parent}, or not a whole one: {path.name} is missing.")
+        message = f"There is no run in {path.parent}, or not a whole one: {path.name} is missing."
+        inside = sorted(found.parent.name for found in path.parent.glob(f"*/{path.name}"))
+        if inside:
+            message += f" There are runs inside of it, such as {path.parent / inside[0]}."
+        raise CheckpointError(message)
     return parse_json(read_text(path), str(path))
 
 

@@ -154,7 +154,8 @@ class Run:
         if not isinstance(self.evidence, Estimate):
             raise ArgumentError(
                 "This run was saved without its posterior (run.save_posterior(folder), or `lila train "
-                "--save-posterior`), so it does not hold the curvature. Estimate it again from the training data: "
+                "--save-posterior`), so it does not hold the curvature. For a run of `lila train`, `lila resume RUN "
+                "--save-posterior` adds it. In Python, estimate it again from the training data: "
                 "evidence.posterior(evidence.estimate(data)), with evidence = lila.Evidence(run.model, run.likelihood, "
                 f"run.prior, structure={self.settings.structure!r}, curvature={self.settings.curvature!r}, "
                 f"layers={self.settings.procedure.layers!r})."

@@ -115,7 +115,9 @@ def _never_predicted(run: "Run") -> list[str]:
 def _implausible(run: "Run") -> list[str]:
     augmentation = run.model.augmentation
     readable = augmentation.readable_ranges(run.shape)
-    return [f"The {name} of {readable[name]} leaves little of an input." for name in augmentation.implausible_ranges()]
+    return [
+        f"The {name} of {readable[name]} goes beyond what an input shows." for name in augmentation.implausible_ranges()
+    ]
 
 
 def _better_without_invariance(run: "Run") -> list[str]:

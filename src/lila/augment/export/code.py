@@ -23,7 +23,7 @@ _CV2_BORDERS = {
     Padding.BORDER: "BORDER_REPLICATE",
     Padding.REFLECTION: "BORDER_REFLECT",
 }
-_PAD_MODES = {Padding.BORDER: "edge", Padding.REFLECTION: "symmetric"}
+_PAD_MODES = {Padding.ZEROS: "constant", Padding.BORDER: "edge", Padding.REFLECTION: "symmetric"}
 _TILES = 3  # images along each side of one that torchvision has padded by as much as the image on all sides
 
 
@@ -96,12 +96,9 @@ def affine_code(library: str, affine: AffineParameters) -> str:
     torchvision's RandomAffine fills what lies outside with a constant. For another padding the image is padded first,
     by its own size on each side, and its middle is cut out afterwards. Shifts are then shares of the padded image.
     """
-    (height, width), mode = affine.size, _PAD_MODES.get(affine.padding)
-    pad = f'        transforms.Pad(({width}, {height}), padding_mode="{mode}"),\n' if mode else ""
-    crop = f"        transforms.CenterCrop(({height}, {width})),\n" if mode else ""
-    shares = tuple(share / _TILES for share in affine.translate) if mode else affine.translate
+    is_padded = library == "torchvision" and affine.padding is not Padding.ZEROS
     return filled(
-        library,
+        "torchvision-padded" if is_padded else library,
         degrees=rounded(affine.degrees),
         translate=rounded(affine.translate),
         translate_x=rounded(affine.translate[0]),
@@ -114,9 +111,8 @@ def affine_code(library: str, affine: AffineParameters) -> str:
         shear=rounded(affine.shear),
         padding=affine.padding.value,
         border=_CV2_BORDERS[affine.padding],
-        pad=pad,
-        crop=crop,
-        padded_translate=rounded(shares),
+        pad_mode=_PAD_MODES[affine.padding],
+        padded_translate=rounded(tuple(share / _TILES for share in affine.translate)),
         mean=rounded(affine.mean),
         std=rounded(affine.std),
     )
@@ -131,15 +127,19 @@ def affine_json(affine: AffineParameters) -> dict[str, Any]:
     }
     return {
         "affine": asdict(affine),
-        "torchvision": common | {"scale": _common_scale(affine)},
+        "torchvision": common | {"scale": _common_scale(affine), "padding_mode": _PAD_MODES[affine.padding]},
         "kornia": common
-        | {"scale": _common_scale(affine) if affine.same_scale else rounded(affine.scale_x + affine.scale_y)},
+        | {
+            "scale": _common_scale(affine) if affine.same_scale else rounded(affine.scale_x + affine.scale_y),
+            "padding_mode": affine.padding.value,
+        },
         "albumentations": {
             "rotate": _interval(affine.degrees),
             "translate_percent": {"x": _interval(affine.translate[0]), "y": _interval(affine.translate[1])},
             "scale": {"x": rounded(affine.scale_x), "y": rounded(affine.scale_y)},
             "keep_ratio": affine.same_scale,
             "shear": {"x": _interval(affine.shear), "y": (0.0, 0.0)},
+            "border_mode": _CV2_BORDERS[affine.padding],
         },
     }
 

@@ -36,7 +36,6 @@ class AffineParameters:
         scale_y: the smallest and the largest scale factor along y.
         shear: the largest angle of a shear along x, in degrees.
         padding: what lies outside the image.
-        size: the height and width of the images.
         same_scale: whether both axes are scaled by one factor.
         mean: the mean of each channel that is subtracted from pixels in [0, 1] before the transformation.
         std: the number by which each channel is divided afterwards.
@@ -49,7 +48,6 @@ class AffineParameters:
     _: KW_ONLY
     shear: float
     padding: Padding
-    size: tuple[int, int]
     same_scale: bool
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -80,7 +78,6 @@ def affine_parameters(
         scale_y=(exp(-r["y-scale"]), exp(r["y-scale"])),
         shear=degrees(atan(2 * sinh(r["shear"]))),
         padding=Padding(padding),
-        size=(height, width),
         same_scale=scale_correlation >= _SAME,
         mean=inputs.mean,
         std=inputs.std,

@@ -104,15 +104,20 @@ def chosen_jobs(experiment: Experiment, scale: Scale, seeds: int, networks: Sequ
         known = ", ".join(experiment.scales)
         raise ArgumentError(f"{experiment.name} has no scale {scale.value!r}; choose from {known}.")
     jobs = experiment.jobs(scale, seeds)
-    known_networks = {cell[:2] for cell in jobs}
+    known_networks = dict.fromkeys(cell[:2] for cell, job in jobs.items() if cell[:2] == _network_of(job))
     for network in networks:
         if network not in known_networks:
-            known = ", ".join(dict.fromkeys(":".join(map(str, cell[:2])) for cell in jobs))
+            known = ", ".join(":".join(map(str, pair)) for pair in known_networks)
+            choose = f"choose from {known}" if known else "its jobs are not told apart by network"
             raise ArgumentError(
-                f"{experiment.name} at the scale {scale.value!r} has no jobs of {':'.join(network)}; its jobs begin "
-                f"with {known}."
+                f"{experiment.name} at the scale {scale.value!r} has no jobs of {':'.join(network)}; {choose}."
             )
     return {cell: job for cell, job in jobs.items() if not networks or cell[:2] in networks}
+
+
+def _network_of(job: Job) -> tuple[Any, Any]:
+    """Return the data set and the network that a job trains; None for what it does not name."""
+    return job.arguments.get("recipe", {}).get("source"), job.arguments.get("model")
 
 
 def group_seeds(results: Mapping[Cell, T]) -> dict[Cell, list[T]]:

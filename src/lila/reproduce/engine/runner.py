@@ -101,13 +101,15 @@ def run_jobs(
     left = [
         Assignment(job, find_work(job.work), store, data_dir=data_dir, device=device) for job in store.missing(jobs)
     ]
-    errors: list[str] = []
+    errors: dict[str, list[str]] = {}  # the keys of the jobs by the reason why they failed
     endings = do_all([assignment.carry_out for assignment in left], at_once)
     for done, (number, ending) in enumerate(endings, start=1):
         job = left[number].job
         if isinstance(ending, Failure):
-            errors.append(f"job {job.key}: {ending.reason}")
+            errors.setdefault(ending.reason, []).append(job.key)
         else:
             on_job_done(job, done, len(left), ending)
     if errors:
-        raise JobError(f"{len(errors)} of {len(left)} jobs failed. " + "; ".join(errors))
+        count = sum(map(len, errors.values()))
+        reasons = (f"job {', '.join(keys)}: {reason}" for reason, keys in errors.items())
+        raise JobError(f"{count} of {len(left)} jobs failed. " + "; ".join(reasons))
