@@ -23,7 +23,11 @@ _SMALL_SIZES: dict[int, dict[str, int]] = {
     300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
     1000: {},
 }
-_FULL_SIZES: dict[int, dict[str, int]] = {1000: {"epochs": 100, "batch_size": 50}, 3000: {"epochs": 80}, 10_000: {}}
+_FULL_SIZES: dict[int, dict[str, int]] = {
+    1000: {"epochs": 100, "burn_in": 50},
+    3000: {"epochs": 80, "burn_in": 40},
+    10_000: {},
+}
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
 _COLOUR_SIZES: dict[int, dict[str, int]] = {
     1000: {"epochs": 600},
