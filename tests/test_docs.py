@@ -124,7 +124,7 @@ def test_links_to_files_and_headings_lead_somewhere(page: str) -> None:
             continue
         inside = path.removeprefix("repository:")
         file = pages.ROOT / inside if inside != path else here / path if path else pages.DOCS / page
-        assert file.exists(), f"{page} links to {target}, which does not exist"
+        assert file.is_file(), f"{page} links to {target}, which is no file"
         if anchor:
             assert anchor in anchors(file.read_text()), f"{page} links to {target}, which has no such heading"
 
