@@ -130,6 +130,7 @@ def test_ranges_wait_until_the_network_explains_the_data() -> None:
         (100, 250, 32, 31, 2),
         (100_000, 25, 32, 16, 20),
         (100_000, 1000, 8, 2, 1),
+        (100_000, 50, 32, 1, 5),  # a single view counts for eight
     ],
 )
 def test_the_interval_follows_from_the_views(

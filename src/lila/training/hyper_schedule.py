@@ -20,6 +20,7 @@ LEAST_INTERVAL = 5
 _MOST_WINDOW = 10_000  # examples that the running average is worth, or one epoch if that is less
 _FORGET = 0.5  # share of the examples so far that the running average is worth at most: early factors mislead
 _VIEWS = 1.0  # in the hyper-steps of an epoch, per example: half as many as in the steps of the weights
+_LEAST_VIEWS = 8  # that a hyper-step counts for, per example: with fewer, its time goes to the curvature of the layers
 _ENOUGH_STEPS = 600  # hyper-steps of a run that let ranges settle: in short runs they come more often
 _LEAST_DECOMPOSITIONS = 12  # of a run, about: short runs decompose more often than the rules below ask for
 _REFRESHED = 1 / 16  # share of the window that is new at a decomposition
@@ -33,9 +34,10 @@ _HOLD = 0.3  # share of the run after which the learning rate of the ranges deca
 def interval(steps: int, batch_size: int, hyper_batch: int, samples: int) -> int:
     """Return the batches from one hyper-step to the next, such that each example gets about one view in hyper-steps.
 
-    If that would make too few hyper-steps in the whole run, they come more often, up to every second batch.
+    A hyper-step with few views, as in runs without invariance, counts for eight, as it costs about as much. If that
+    would make too few hyper-steps in the whole run, they come more often, up to every second batch.
     """
-    by_cost = round(hyper_batch * samples / (_VIEWS * batch_size))
+    by_cost = round(hyper_batch * max(samples, _LEAST_VIEWS) / (_VIEWS * batch_size))
     return max(min(by_cost, max(round(steps / _ENOUGH_STEPS), 2)), 1)
 
 
