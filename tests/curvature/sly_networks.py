@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from cases import CHANNELS, OUTPUTS, SIDE
 
@@ -438,6 +439,49 @@ class Autocast(Base):
         return h.to(x.dtype)
 
 
+class SetUpByTheFirst(Base):
+    """Centres by the mean of the first batch that it sees, which it keeps in an attribute."""
+
+    centre: Tensor | None = None
+
+    def hidden(self, x: Tensor) -> Tensor:
+        h = super().hidden(x)
+        if self.centre is None:
+            self.centre = h.detach().mean(0)
+        return h - self.centre.to(h.dtype)
+
+
+class OtherInEval(Base):
+    """Is another network in eval mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (1.0 if self.training else 2.0)
+
+
+class NoSingles(Base):
+    """Fails for a batch of one."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        h = super().hidden(x).squeeze()
+        return h - h.mean(1, keepdim=True)
+
+
+class Recomputed(Base):
+    """Saves memory by running a layer again in the backward pass."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        out: Tensor = checkpoint(super().hidden, x, use_reentrant=False)
+        return out
+
+
+class MixedIfBright(Base):
+    """Bright inputs get the mean of the batch."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        h = super().hidden(x)
+        return torch.where(mean(x) > 2, 3 * h.mean(0, keepdim=True), h)
+
+
 MIXING = "depends on the other inputs of the batch"
 REFUSED: dict[Callable[[], nn.Module], str] = {
     CentredInputs: MIXING,
@@ -477,6 +521,10 @@ REFUSED: dict[Callable[[], nn.Module], str] = {
     RunningMean: "changed its buffer 'centre'",
     Remembered: "remembers earlier inputs",
     Cached: "remembers earlier inputs",
+    SetUpByTheFirst: "remembers earlier inputs",
+    OtherInEval: "computes something else after eval()",
+    NoSingles: "runs on several inputs but not on a single one",
+    Recomputed: "uses gradient checkpointing",
     HalfPrecision: "computes in torch.float16",
     Autocast: "computes in torch.bfloat16",
 }

@@ -14,6 +14,7 @@ from sly_networks import (
     Base,
     GhostPairs,
     LargeBatches,
+    MixedIfBright,
     Remembered,
     RunningMean,
     SomeUses,
@@ -68,11 +69,20 @@ def test_they_are_refused_in_their_own_type_if_they_cannot_be_copied(make: Calla
     net = make()
     net.uncopied = (i for i in range(3))  # type: ignore[assignment]
     case = degenerate_case(net)
-    if make.__name__ in ("ZeroBranch", "ClampedWeight"):
-        return  # which only other weights would show
+    if make.__name__ in ("ZeroBranch", "ClampedWeight", "SetUpByTheFirst", "OtherInEval", "NoSingles"):
+        return  # which only other weights, or other copies, would show
     message = refusal(case)
     cannot_tell = make.__name__ in ("Cached", "Remembered")  # memory from mixing, without a fresh copy
     assert REFUSED[make] in message or cannot_tell
+
+
+@pytest.mark.parametrize("microbatch", [1, 7, 64])
+def test_mixing_is_seen_if_one_input_in_twenty_brings_it_about(microbatch: int) -> None:
+    case = case_of(MixedIfBright(), n=200, samples=2)
+    bright = torch.randperm(200, generator=torch.Generator().manual_seed(1))[:10]
+    case.evidence("kron").estimate(case.data, case.draw)  # nothing is wrong with it as long as none is bright
+    case.x[bright] += 5
+    assert "depends on the other inputs of the batch" in refusal(case, microbatch=microbatch)
 
 
 BY_MICROBATCH = [

@@ -22,7 +22,7 @@ from lila.laplace.log_likelihood import Average, Fit, check_finite, example_weig
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 
-AUDIT_EXAMPLES = 8  # that a network is audited on
+AUDIT_EXAMPLES = 64  # that a network is audited on: all for mixing, eight for everything else
 
 
 @dataclass(frozen=True)

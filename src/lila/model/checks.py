@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from lila.augment.base import Augmentation
 from lila.errors import ArgumentError, ModelError
@@ -25,7 +26,7 @@ def check_network(net: Any) -> None:
 
     Raises:
         ArgumentError: it is no network.
-        ModelError: it contains a wrapper that splits batches over devices.
+        ModelError: it contains a wrapper that splits batches over devices, layers of torch.jit, or lazy parameters.
     """
     if not isinstance(net, nn.Module):
         raise ArgumentError(f"The network must be a torch.nn.Module, but is {described(net)}.")
@@ -35,6 +36,17 @@ def check_network(net: Any) -> None:
                 f"{repr(name) if name else 'The network'} is a {type(module).__name__}, which runs copies of the "
                 "layers whose inputs cannot be recorded. Give the network inside it (its .module). To use several "
                 "GPUs, start a process for each with torchrun; lila shares the examples among them."
+            )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ModelError(
+                f"{repr(name) if name else 'The network'} was made by torch.jit, so the inputs of its layers cannot be "
+                "recorded. Give the network from which it was made."
+            )
+    for name, parameter in net.named_parameters():
+        if is_lazy(parameter):
+            raise ModelError(
+                f"The parameter {name!r} has no shape yet, as in nn.LazyLinear. Run the network once on an example, "
+                "net(x[:1]), before it is given to lila."
             )
 
 

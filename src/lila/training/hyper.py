@@ -52,7 +52,7 @@ class HyperOptimiser(HyperState):
             probe is enough.
         examples: N, the number of training examples.
         steps: how often `step` will be called: the number of batches of the whole run.
-        few: inputs and targets of a few examples, on which the network is audited once; eight are enough.
+        few: inputs and targets of a few examples, on which the network is audited once; 64 are enough.
         batch_size: examples of a batch of the weights.
         hyper_batch: examples of a batch that a hyper-step uses.
         every: batches from one hyper-step to the next; by the number of examples, views and batches if None.

@@ -29,13 +29,20 @@ def audit_inputs(model: InvariantModel, x: Tensor, noise: Tensor, at_once: int) 
     count = max(min(at_once, _MOST), _LEAST)
     few = min(len(x), count)
     samples = min(noise.shape[1], -(-count // few))
-    x, noise = x[:few], noise[:few, :samples]
+    chosen = torch.arange(few, device=x.device) * (len(x) - 1) // max(few - 1, 1)  # spread over all
+    x, noise = x[chosen], noise[chosen, :samples]
     views = _checked_views(model, x, noise)
     pool = views.transpose(0, 1).flatten(0, 1)  # the first view of each example first
     if bool((pool == pool[0]).all()):
         pool = _varied(pool)
     made = torch.stack([pool.amin(0), pool.amax(0), *_crossed(pool, max(count // 8, 1))])
     return torch.cat([pool[: count - min(len(made), count // 2)], made])[:count]
+
+
+@torch.no_grad()
+def first_views(model: InvariantModel, x: Tensor, noise: Tensor) -> Tensor:
+    """Return one view of each example, shape (b, *shape)."""
+    return model.views(x, noise[:, :1])
 
 
 def _crossed(pool: Tensor, count: int) -> list[Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lila.augment.compose import Compose
 from lila.curvature.layers import Layer
+from lila.errors import ModelError
 from lila.model.invariant import InvariantModel
 
 _CANNOT = (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError)
@@ -92,6 +93,28 @@ class Subject:
     def tolerance(self) -> float:
         """Return how far two ways to compute the same may be apart, as a share of its size."""
         return float(self.unit**0.4)
+
+
+def differ(one: Tensor, other: Tensor, subject: Subject) -> bool:
+    """Return whether outputs that should be the same differ by more than rounding."""
+    return bool((one - other).abs().max() > subject.tolerance() * other.abs().max())
+
+
+def memory_error(where: str | None = None) -> ModelError:
+    """Return the error for a network that remembers earlier inputs."""
+    return ModelError(
+        "The network remembers earlier inputs: its output for an input changes with what it was given before, without "
+        f"any random number drawn{where or ''}. Leave out caches of results and running statistics for the evidence."
+    )
+
+
+def mixing_error(where: str | None = None) -> ModelError:
+    """Return the error for a network that mixes the inputs of a batch."""
+    return ModelError(
+        f"The output for an input depends on the other inputs of the batch{where or ''}: the network mixes the "
+        "examples of a batch, so there is no likelihood of a single example, and the evidence is not defined. Leave "
+        "out statistics over the batch, and whatever sorts, selects or attends across its first dimension."
+    )
 
 
 def _uses_tf32() -> bool:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from lila.curvature.audit.positions import check_positions
-from lila.curvature.audit.subject import Subject
+from lila.curvature.audit.subject import Subject, differ, memory_error, mixing_error
 from lila.curvature.layers import Layer
 from lila.errors import ModelError
 
 _GROUP = 3
+_AGAIN = 12  # inputs of a batch in which many are run again
 
 
 def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> None:
@@ -31,11 +32,11 @@ def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> N
     runs = [_counted(subject, view[None]) for view in views]
     alone = torch.cat([outputs for outputs, _ in runs])
     again, _ = _counted(subject, views[:1])
-    if _differ(again, alone[:1], subject):
-        raise _memory_error(_first_difference(subject, views[:1], views[:1], 0))
+    if differ(again, alone[:1], subject):
+        raise memory_error(_first_difference(subject, views[:1], views[:1], 0))
     with torch.no_grad():
         without, _ = _counted(subject, views[-1:])
-    if _differ(without, alone[-1:], subject):
+    if differ(without, alone[-1:], subject):
         raise ModelError(
             "The output of the network is another one under torch.no_grad(): it asks whether gradients are computed. "
             "Predictions would be made by another network than the one whose evidence this is. Let it do the same in "
@@ -44,11 +45,31 @@ def check_together(subject: Subject, original: nn.Module, at_once: int = 0) -> N
     _check_positions(subject.layers, [positions for _, positions in runs])
     for group in _groups(len(views), at_once, views.device):
         outputs, positions = _counted(subject, views[group])
-        differing = _differ(outputs, alone[group], subject)
+        differing = differ(outputs, alone[group], subject)
         if differing:
             raise _explained(subject, original, group, outputs, alone)
         if not any(p % len(group) for p in positions):  # if so, the recording says which layer's rows do not match
             _check_positions(subject.layers, [[p // len(group) for p in positions], runs[0][1]])
+
+
+@torch.no_grad()
+def check_neighbours(subject: Subject, at_once: int) -> None:
+    """Raise ModelError if the outputs for many inputs change with their neighbours in the batch.
+
+    It takes four runs, so it can be made for many more inputs than `check_together`, among which may be some that the
+    network treats otherwise.
+
+    Args:
+        subject: the network under audit, with its many inputs.
+        at_once: the number of inputs of a batch.
+    """
+    count = len(subject.views)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(subject.views.device)
+    outputs = torch.cat([subject.run(part) for part in subject.views.split(at_once)])
+    for arranged in (order, order.flip(0), order.roll(count // 2)):
+        others = torch.cat([subject.run(part) for part in subject.views[arranged].split(_AGAIN)])
+        if differ(others, outputs[arranged], subject):
+            raise mixing_error()
 
 
 def _groups(count: int, at_once: int, device: torch.device) -> list[Tensor]:
@@ -57,10 +78,6 @@ def _groups(count: int, at_once: int, device: torch.device) -> list[Tensor]:
     repeated = torch.randint(count, (max(at_once - count, 0),), generator=generator)
     backwards = torch.arange(count).flip(0)
     return [group.to(device) for group in (torch.cat([torch.arange(count), repeated]), *backwards.split(_GROUP))]
-
-
-def _differ(one: Tensor, other: Tensor, subject: Subject) -> bool:
-    return bool((one - other).abs().max() > subject.tolerance() * other.abs().max())
 
 
 def _counted(subject: Subject, views: Tensor) -> tuple[Tensor, list[int]]:
@@ -101,21 +118,10 @@ def _explained(subject: Subject, original: nn.Module, group: Tensor, outputs: Te
     if subject.is_copy:
         fresh = Subject.of(original, subject.layers, subject.views)
         fresh.net.to(subject.views.dtype).load_state_dict(weights, strict=False)
-        if _differ(fresh.run(subject.views[index : index + 1]).detach(), alone[index : index + 1], subject):
-            return _memory_error(None)
+        if differ(fresh.run(subject.views[index : index + 1]).detach(), alone[index : index + 1], subject):
+            return memory_error()
     where = _first_difference(subject, subject.views[group], subject.views[index : index + 1], row)
-    return ModelError(
-        f"The output for an input depends on the other inputs of the batch{where or ''}: the network mixes the "
-        "examples of a batch, so there is no likelihood of a single example, and the evidence is not defined. Leave "
-        "out statistics over the batch, and whatever sorts, selects or attends across its first dimension."
-    )
-
-
-def _memory_error(where: str | None) -> ModelError:
-    return ModelError(
-        "The network remembers earlier inputs: its output for an input changes with what it was given before, without "
-        f"any random number drawn{where or ''}. Leave out caches of results and running statistics for the evidence."
-    )
+    return mixing_error(where)
 
 
 @dataclass
@@ -154,7 +160,7 @@ def _first_difference(subject: Subject, together: Tensor, one: Tensor, row: int)
                 hook.remove()
         trails.append(trail.calls)
 
-    def differ(alone: Tensor | None, batch: Tensor | None) -> bool:
+    def deviates(alone: Tensor | None, batch: Tensor | None) -> bool:
         if alone is None or batch is None or not alone.is_floating_point():
             return False
         if not len(batch) or len(batch) % len(together) or batch.numel() != alone.numel() * len(together):
@@ -163,6 +169,6 @@ def _first_difference(subject: Subject, together: Tensor, one: Tensor, row: int)
         return bool((rows - alone.reshape(-1)).abs().max() > subject.tolerance() * alone.abs().max())
 
     for (name, given, made), (other, given_batch, made_batch) in zip(*trails, strict=False):
-        if name != other or differ(made, made_batch):
-            return f", before {name} runs" if name != other or differ(given, given_batch) else f", inside {name}"
+        if name != other or deviates(made, made_batch):
+            return f", before {name} runs" if name != other or deviates(given, given_batch) else f", inside {name}"
     return None
