@@ -411,6 +411,22 @@ def test_a_network_that_is_spread_over_devices_is_refused() -> None:
         lila.fit(nn.Sequential(nn.DataParallel(net)), data, lila.Affine2d(), progress="silent")
 
 
+def test_networks_whose_layers_cannot_be_recorded_are_refused() -> None:
+    net, _ = parts()
+    with pytest.raises(lila.ModelError, match=r"'0' was made by torch\.jit"):
+        lila.InvariantModel(nn.Sequential(torch.jit.script(nn.Linear(2, 2))), lila.Affine2d())
+    with pytest.raises(lila.ModelError, match=r"'1\.weight' has no shape yet.*net\(x\[:1\]\)"):
+        lila.InvariantModel(nn.Sequential(net, nn.LazyLinear(2)), lila.Affine2d())
+
+
+def test_arguments_of_families_that_make_no_sense_are_refused() -> None:
+    family = lila.Affine2d()
+    with pytest.raises(lila.ArgumentError, match="same object is among the parts of a Compose"):
+        lila.Compose(family, family)
+    with pytest.raises(lila.ArgumentError, match="points must be a whole number of at least 1, but is -1"):
+        lila.PointCloud(["jitter"], points=-1)
+
+
 def test_inputs_of_another_type_than_the_weights_are_named_wherever_they_come_in() -> None:
     net, data = parts()
     wide = data[0].double(), data[1]

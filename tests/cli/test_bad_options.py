@@ -20,6 +20,8 @@ from commands import Lila, run_lila
         (("--rank-timeout", "-1"), 2, "'-1' is not a number of seconds"),
         (("--rank-timeout", "1e30"), 2, "'1e30' is not a number of seconds"),
         (("--rank-timeout", "soon"), 2, "'soon' is not a number of seconds"),
+        (("--init", "0.1,nan"), 2, "'0.1,nan' is not finite"),
+        (("--augment", ""), 2, "no name in an empty text"),
         (("--device", "meta"), 2, "The device 'meta' cannot be used"),
     ],
 )

@@ -121,3 +121,8 @@ def test_it_is_learned_and_loaded_by_passing_it(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(lila.LilaError, match=message):
         make()
+
+
+def test_an_argument_that_the_function_does_not_take_is_refused() -> None:
+    with pytest.raises(lila.ArgumentError, match=r"'rotation' is of the argument 'angles', but .* takes tensor, angle"):
+        lila.Kornia(rotate, [lila.KorniaRange("rotation", argument="angles")])

@@ -72,6 +72,15 @@ def test_errors_of_estimates_are_allowed_for(sound: lila.Run) -> None:
     assert not replace(sound, evidence=uncertain, baselines=Baselines(constant=CONSTANT)).verdict.doubts
 
 
+def test_scores_that_are_the_same_as_printed_are_not_compared(sound: lila.Run) -> None:
+    below = replace(sound, evidence=Terms(-100.0, -5.0, -5.0), baselines=Baselines(constant=CONSTANT))
+    assert CONSTANT.test is not None
+    own = CONSTANT.test["log_likelihood"]
+    for gain, compared in ((1e-6, False), (0.1, True)):
+        text = replace(below, test=CONSTANT.test | {"log_likelihood": own + gain}).verdict.text()
+        assert ("On the test data the network is the better one" in text) == compared
+
+
 def test_the_same_network_without_invariance_may_be_better(sound: lila.Run) -> None:
     for plain, words in (
         (replace(PLAIN, test_gain=-0.1), "larger by 0.1 ± 0.02 per example"),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lila._util.arguments import suggests_arguments
+from lila._util.choices import check_count
 from lila.augment.base import Exporter, Shape
 from lila.augment.export.plain import ranges_code
 from lila.augment.lie import degrees
@@ -62,6 +63,7 @@ class PointCloud(NamedRanges):
         chosen = [range_.name for range_ in CLOUDS if range_.name != "jitter"] if generators is None else generators
         if points is None and "jitter" in chosen:
             raise ArgumentError("PointCloud needs the number of points of a cloud for the jitter: points=100, say.")
+        check_count("points", points, optional=True)
         super().__init__(CLOUDS, chosen, init, parameterisation, noises={"jitter": 3 * (points or 0)})
         self.points = points
 

@@ -31,6 +31,11 @@ class Compose(Augmentation):
         super().__init__()
         for part in parts:
             check_instance(part, Augmentation, "Each part of a Compose")
+        if len({id(part) for part in parts}) < len(parts):
+            raise ArgumentError(
+                "The same object is among the parts of a Compose more than once, so they would share their ranges. "
+                "Make an augmentation for each part."
+            )
         self.parts = nn.ModuleList(parts)
         self.noise_dim = sum(part.noise_dim for part in parts)
         self.unit = ", ".join(dict.fromkeys(part.unit for part in parts if part.unit))

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(task.shape) == SERIES_DIMENSIONS:
         raise DataError(
             f"{arguments.run} classifies time series, but this command reads image files. Predict in Python: "
-            "lila.load(folder).model(series), with series scaled as task.scaling in its run.json says."
+            "lila.load(folder).model.eval()(series), with series scaled as task.scaling in its run.json says."
         )
     paths = tuple(_image_paths(arguments.images))
     channels, height, width = task.shape

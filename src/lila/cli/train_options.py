@@ -1,6 +1,7 @@
 """The options of `lila train`, in groups: first the few that most runs need, then the others by what they are about."""
 
 import argparse
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,15 @@ def read_numbers(text: str) -> float | list[float]:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor several with commas between them") from None
+    if not all(map(isfinite, numbers)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not finite")
     return numbers[0] if len(numbers) == 1 else numbers
 
 
 def read_names(text: str) -> str:
     """Read names with commas between them, without the spaces around them."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is no name in an empty text")
     return ",".join(name.strip() for name in text.split(","))
 
 

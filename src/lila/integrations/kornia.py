@@ -4,6 +4,7 @@ kornia's augmentations draw their parameters from fixed ranges. Here the ranges 
 becomes the parameters of each view.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,7 @@ class Kornia(RangeFamily):
         super().__init__(ranges, init, parameterisation)
         if not callable(apply):
             raise ArgumentError(f"Kornia needs a function or a module of kornia, not {apply!r}.")
+        _check_arguments(apply, ranges)
         self.apply_to, self.pixels, self._learned = apply, pixels, tuple(ranges)
         self.mean: tuple[float, ...] = (0.0,)
         self.std: tuple[float, ...] = (1.0,)
@@ -108,3 +110,21 @@ class Kornia(RangeFamily):
         for range_, c in zip(self._learned, coefficients.unbind(-1), strict=True):
             entries.setdefault(range_.argument, []).append(range_.neutral + range_.scale * c)
         return {name: found[0] if len(found) == 1 else torch.stack(found, -1) for name, found in entries.items()}
+
+
+def _check_arguments(apply: Callable[..., Tensor], ranges: Sequence[KorniaRange]) -> None:
+    """Raise ArgumentError if a function is known not to take an argument by the name of a range."""
+    if isinstance(apply, nn.Module):
+        return  # the names are those of its params
+    try:
+        taken = inspect.signature(apply).parameters
+    except (TypeError, ValueError):  # a compiled function does not tell
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
+        return
+    for range_ in ranges:
+        if range_.argument not in taken:
+            raise ArgumentError(
+                f"The range {range_.name!r} is of the argument {range_.argument!r}, but {apply} takes "
+                f"{', '.join(taken)}."
+            )

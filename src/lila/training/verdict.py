@@ -93,7 +93,7 @@ def _below_constant_evidence(run: "Run") -> list[str]:
         "by the evidence the inputs explain nothing."
     )
     own, other = (scores.get("log_likelihood") for scores in (run.test or {}, constant.test or {}))
-    if own is not None and other is not None and own > other:
+    if own is not None and other is not None and f"{own:.3g}" != f"{other:.3g}" and own > other:
         found += (
             f" On the test data the network is the better one, with a log-likelihood of {own:.3g} per example against "
             f"{other:.3g}: what it learned is worth less than its weights cost, as happens with few examples."

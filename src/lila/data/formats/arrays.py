@@ -119,7 +119,9 @@ def _read_npy(file: IO[bytes], size: int) -> NDArray[np.generic]:
 def _image_set(path: Path, x: NDArray[np.generic], y: NDArray[np.generic], names: tuple[str, ...]) -> ImageSet:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim != 1 or y.dtype.kind not in "iu" or not 0 <= y.min(initial=0) <= y.max(initial=0) < 2**63:
+    if y.ndim == 1 and y.dtype.kind == "i" and y.min(initial=0) < 0:
+        raise DataError(f"{path}: {names[1]} must be classes 0, 1, ..., but one of them is {y.min()}.")
+    if y.ndim != 1 or y.dtype.kind not in "iu" or not y.max(initial=0) < 2**63:
         raise DataError(
             f"{path}: {names[1]} must be classes 0, 1, ... of shape (n,), but is {y.dtype} of shape {y.shape}."
         )
@@ -140,7 +142,8 @@ def _values(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
             f"{path}: {name} must be real numbers of shape (n, t), or (n, c, t) for series of several channels, but is "
             f"{x.dtype} of shape {x.shape}."
         )
-    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+    with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, and is refused with the series
+        return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
 
 
 def _pixels(path: Path, x: NDArray[np.generic], name: str) -> Tensor:
