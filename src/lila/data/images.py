@@ -156,9 +156,7 @@ def _check_set(what: str, images: ImageSet, classes: int) -> None:
         if not pixels.is_floating_point():
             raise DataError(f"{what} series must be real numbers, but are {pixels.dtype}.")
         if not pixels.isfinite().all():
-            raise DataError(
-                f"{what} series must be finite, but some values are NaN or infinite in float32."
-            )
+            raise DataError(f"{what} series must be finite, but some values are NaN or infinite in float32.")
         return
     if not pixels.is_floating_point() or not (pixels.min() >= 0 and pixels.max() <= 1):  # false for NaN too
         raise DataError(f"{what} images must be uint8, or real numbers in [0, 1], but are other {pixels.dtype}.")
