@@ -184,8 +184,8 @@ def test_a_quarter_turn_is_exact() -> None:
 
 
 def test_a_composition_moves_masks_and_points_part_by_part() -> None:
-    turn = lila.Affine2d(["rotation"], init=torch.pi / 2)
-    both = lila.LearnedTransform(lila.Compose(turn, turn), lila.InputFormat((3, 8, 8)))
+    turns = [lila.Affine2d(["rotation"], init=torch.pi / 2) for _ in range(2)]
+    both = lila.LearnedTransform(lila.Compose(*turns), lila.InputFormat((3, 8, 8)))
     masks, noise = torch.arange(64).reshape(8, 8), torch.ones(2)
     assert torch.equal(both.transform_masks(masks, noise), masks.rot90(2))
     points = both.transform_points(torch.tensor([[0.0, 1.0]]), noise, (8, 8))
