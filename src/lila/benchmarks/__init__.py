@@ -19,6 +19,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.calibration --out FOLDER`
 - `compiled`: whether `torch.compile` makes an epoch of the weights faster.
   Command: `python -m lila.benchmarks.compiled`
+- `two_translations`: why two translations of the same true range are learned as different ranges.
+  Command: `python -m lila.benchmarks.two_translations`
 - `correlated_ranges`: whether correlated ranges tell coupled scales from independent ones, and their gain in evidence.
   Command: `python -m lila.benchmarks.correlated_ranges`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.

@@ -54,6 +54,11 @@ BENCHMARKS = (
         f"{_SCRIPT}compiled",
     ),
     Benchmark(
+        "two_translations",
+        "why two translations of the same true range are learned as different ranges",
+        f"{_SCRIPT}two_translations",
+    ),
+    Benchmark(
         "correlated_ranges",
         "whether correlated ranges tell coupled scales from independent ones, and their gain in evidence",
         f"{_SCRIPT}correlated_ranges",
