@@ -19,8 +19,6 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.calibration --out FOLDER`
 - `compiled`: whether `torch.compile` makes an epoch of the weights faster.
   Command: `python -m lila.benchmarks.compiled`
-- `two_translations`: why two translations of the same true range are learned as different ranges.
-  Command: `python -m lila.benchmarks.two_translations`
 - `correlated_ranges`: whether correlated ranges tell coupled scales from independent ones, and their gain in evidence.
   Command: `python -m lila.benchmarks.correlated_ranges`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
@@ -49,6 +47,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.stock_networks`
 - `time_to_range`: the CPU time until the rotation of MNIST is learned, while training and by passes over the data.
   Command: `python -m lila.benchmarks.time_to_range`
+- `two_translations`: why two translations of the same true range are learned as different ranges.
+  Command: `python -m lila.benchmarks.two_translations`
 - `view_noise`: the variance of averages over the views of an example, for independent and stratified noise.
   Command: `python -m lila.benchmarks.view_noise`
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lila._util.ranks import ALONE, Ranks
+from lila._util.spread import spread_indices
 from lila.augment.compose import Compose
 from lila.augment.noise import Draw
 from lila.curvature import Columns, CurvatureSum, Layer, Roots, Speedups, Structure, Tape, record
@@ -172,9 +173,8 @@ def pull_back(
 
 def few_examples(examples: Examples) -> Batch:
     """Return some examples for `check_model`, spread over the data set, which may be sorted by class."""
-    count = min(len(examples), AUDIT_EXAMPLES)
-    chosen = torch.arange(count) * (len(examples) - 1) // max(count - 1, 1)
-    return next(examples.batches(count, chosen))
+    chosen = spread_indices(len(examples), AUDIT_EXAMPLES)
+    return next(examples.batches(len(chosen), chosen))
 
 
 def check_model(pass_: Pass, batch: Batch, microbatch: int) -> None:

@@ -13,6 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 from lila._util.arguments import check_names
 from lila._util.choices import check_count
 from lila._util.ranks import Ranks
+from lila._util.spread import spread_indices
 from lila.augment.base import Augmentation
 from lila.curvature.finding import check_examples_apart
 from lila.data.fields import Fields, read_pair
@@ -113,8 +114,7 @@ def _warn_of_order(loader: Any) -> None:
 
 def _spread(count: int) -> list[int]:
     """Return some indices that are spread over a data set, which may be sorted by class."""
-    some = min(count, AUDIT_EXAMPLES)
-    return [i * (count - 1) // max(some - 1, 1) for i in range(some)]
+    return spread_indices(count, AUDIT_EXAMPLES).tolist()
 
 
 def loop_arguments(

@@ -8,6 +8,7 @@ it has in some view, so these inputs suit whatever the network expects at that p
 import torch
 from torch import Tensor
 
+from lila._util.spread import spread_indices
 from lila.errors import ModelError
 from lila.model.invariant import InvariantModel
 
@@ -29,7 +30,7 @@ def audit_inputs(model: InvariantModel, x: Tensor, noise: Tensor, at_once: int) 
     count = max(min(at_once, _MOST), _LEAST)
     few = min(len(x), count)
     samples = min(noise.shape[1], -(-count // few))
-    chosen = torch.arange(few, device=x.device) * (len(x) - 1) // max(few - 1, 1)  # spread over all
+    chosen = spread_indices(len(x), few).to(x.device)
     x, noise = x[chosen], noise[chosen, :samples]
     views = _checked_views(model, x, noise)
     pool = views.transpose(0, 1).flatten(0, 1)  # the first view of each example first
