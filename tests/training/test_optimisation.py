@@ -68,6 +68,38 @@ def test_every_optimiser_by_name_trains_and_goes_on_bit_for_bit(name: str, tmp_p
     assert not torch.equal(whole.model.net[1].weight, network()[1].weight)  # type: ignore[index]
 
 
+def test_steps_that_are_not_fused_can_be_asked_for() -> None:
+    usual = fit(**QUICKER)
+    other = fit(**QUICKER, optimiser_options={"foreach": True})
+    for name, weight in usual.model.net.state_dict().items():
+        torch.testing.assert_close(other.model.net.state_dict()[name], weight, atol=1e-5, rtol=1e-4)
+
+
+def test_mixed_arithmetic_is_for_steps_of_the_weights_alone() -> None:
+    seen: dict[bool, set[torch.dtype]] = {False: set(), True: set()}
+
+    class Watched(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            output = super().forward(input)
+            seen[torch.is_autocast_enabled("cpu")].add(output.dtype)
+            return output
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), Watched(36, 8), nn.Tanh(), Watched(8, 3))
+    mixed = lila.fit(net, data(), lila.Affine2d(), **SETTINGS, arithmetic="mixed")
+    assert seen[True] == {torch.bfloat16}
+    assert seen[False] == {torch.float32, torch.float64}  # hyper-steps, and the audit before the first
+    assert {weight.dtype for weight in mixed.model.net.parameters()} == {torch.float32}
+
+
+def test_mixed_arithmetic_learns_nearly_the_same_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    full, mixed = fit(), fit(arithmetic="mixed")
+    assert mixed.history[-1].loss == pytest.approx(full.history[-1].loss, rel=0.02)
+    assert mixed.history[-1].loss != full.history[-1].loss
+    interrupted(tmp_path, arithmetic="mixed")
+    assert_same(resume(tmp_path), mixed)
+
+
 SCHEDULE_OPTIONS: dict[str, dict[str, Any] | None] = {
     "constantlr": {"factor": 0.5, "total_iters": 2},
     "cosineannealinglr": None,

@@ -45,7 +45,7 @@ def test_the_loop_of_the_docs_runs_and_differs_from_a_plain_one_in_six_lines(
 def loop_like_fit(net: nn.Module, hyper: lila.HyperOptimiser, settings: dict[str, Any]) -> None:
     """Written with plain PyTorch: Adam with a cosine, cross-entropy, and the order and the noise that `fit` has."""
     x, y = data()
-    weights = torch.optim.Adam(net.parameters(), lr=0.01)
+    weights = torch.optim.Adam(net.parameters(), lr=0.01, fused=True)
     for epoch in range(settings["epochs"]):
         draw = lila.Draw(0, 2 * epoch)
         batches = draw.permutation(len(x)).split(settings["batch_size"])

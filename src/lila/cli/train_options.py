@@ -19,6 +19,7 @@ from lila.model.prior import PriorMean, PriorStructure
 from lila.training.choices import (
     OPTIMISERS,
     SCHEDULES,
+    ArithmeticName,
     AveragesName,
     FinalName,
     PassesName,
@@ -43,6 +44,7 @@ CHOICES: dict[str, Any] = {
     "passes": PassesName,
     "noise": NoiseName,
     "averages": AveragesName,
+    "arithmetic": ArithmeticName,
     "precision_steps": PrecisionSteps,
     "final_evidence": FinalName,
     "transform": VersionName,
@@ -63,6 +65,7 @@ WEIGHTS = (
     "optimiser",
     "optimiser_options",
     "momentum",
+    "arithmetic",
     "weight_decay",
 )
 EVIDENCE = (

@@ -30,6 +30,15 @@ FULL_PASSES = (PassesName.EXACT, PassesName.PROBED, PassesName.SAMPLED)
 """The passes with which a hyper-step goes over the data after an epoch."""
 
 
+class ArithmeticName(StrEnum):
+    """In which precision the steps of the weights compute."""
+
+    FULL = "full"
+    """In that of the weights."""
+    MIXED = "mixed"
+    """By `torch.autocast`: matrix products and convolutions in bfloat16, all else as it is."""
+
+
 class AveragesName(StrEnum):
     """How averages over the views of an example enter the evidence."""
 

@@ -13,7 +13,6 @@ from lila._util.memory import peak_bytes
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.noise import Draw
 from lila.data.examples import Batch, Data, Examples
-from lila.laplace.log_likelihood import log_likelihoods
 from lila.training.final import FINAL_EXAMPLES, FINAL_PROBES, estimates_by_a_pass
 from lila.training.forecast import Forecast, StepCounts, StepSeconds, hyper_epochs
 from lila.training.hyper import HyperOptimiser
@@ -23,6 +22,7 @@ from lila.training.range_errors import cost_in_hyper_steps
 from lila.training.settings import ResolvedSettings
 from lila.training.setup import make_evidence, make_hyper_optimiser, new_state
 from lila.training.state import State
+from lila.training.steps import log_likelihoods_of_step
 
 _REPEATS = 3  # measurements after a first one, of which the median counts
 _PATIENCE = 2.0  # seconds after which a step is not measured again
@@ -103,9 +103,7 @@ def _step_of_weights(state: State, examples: Examples, settings: ResolvedSetting
 
     def gradients() -> tuple[Tensor | None, ...]:
         batch = next(examples.batches(count, index))
-        _, each = log_likelihoods(
-            state.weights_model, state.likelihood, batch, Draw(), average=settings.procedure.average
-        )
+        _, each = log_likelihoods_of_step(state, batch, settings, Draw())
         with torch.no_grad():
             state.prior.precisions()
         return torch.autograd.grad(each.sum(), parameters, allow_unused=True)

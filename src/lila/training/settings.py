@@ -15,6 +15,7 @@ from lila.model.prior import PriorMean, PriorStructure
 from lila.training.choices import (
     OPTIMISERS,
     SCHEDULES,
+    ArithmeticName,
     AveragesName,
     FinalName,
     OptimiserName,
@@ -82,6 +83,8 @@ class Settings:
         lr: first learning rate of the weights.
         lr_end: last learning rate of the weights, of the schedule "cosine".
         momentum: of SGD.
+        arithmetic: of steps of the weights: "full", or "mixed" for `torch.autocast` with bfloat16. Hyper-steps, the
+            transformations, and all results compute in the precision of the weights either way.
         hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam. With "running"
             passes it is that of the observation noise alone, as precisions are set to where the evidence is largest.
         precision_steps: how prior precisions follow the evidence: by a "gradient" step after an epoch, as in the paper,
@@ -133,6 +136,7 @@ class Settings:
     lr: float = 0.005
     lr_end: float = 0.0001
     momentum: float = 0.9
+    arithmetic: str = "full"
     hyper_lr: float | None = None
     precision_steps: str | None = None
     eta_lr: float | None = None
@@ -164,6 +168,7 @@ class Settings:
         choose(PassesName, self.passes, "kind of passes")
         choose(NoiseName, self.noise, "kind of noise")
         choose(AveragesName, self.averages, "kind of averages")
+        choose(ArithmeticName, self.arithmetic, "arithmetic")
         find_structure(self.structure)
         choose(CurvatureKind, self.curvature, "curvature")
         choose(PriorStructure, self.prior, "prior structure")

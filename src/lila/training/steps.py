@@ -15,7 +15,7 @@ from lila.errors import NumericalError
 from lila.laplace.evidence import Evidence
 from lila.laplace.log_likelihood import log_likelihoods
 from lila.laplace.terms import Estimate
-from lila.training.choices import PrecisionSteps
+from lila.training.choices import ArithmeticName, PrecisionSteps
 from lila.training.methods import LearnedBy
 from lila.training.optimisers import optimised
 from lila.training.prior_term import add_prior_gradients
@@ -128,8 +128,7 @@ def _step_weights(
     sums = torch.zeros(2, dtype=torch.float64, device=stepped[0].device)
     with ranks.together(sums.device):
         for part in batch.split(settings.weight_microbatch):
-            model, average = state.weights_model, settings.procedure.average
-            outputs, each = log_likelihoods(model, state.likelihood, part, draw, average=average)
+            outputs, each = log_likelihoods_of_step(state, part, settings, draw)
             log_likelihood = each.sum()
             (-log_likelihood / whole).backward()
             sums[0] += log_likelihood.detach()
@@ -146,6 +145,15 @@ def _step_weights(
         optimiser.step()
     state.model.augmentation.saturate_()
     return sums
+
+
+def log_likelihoods_of_step(
+    state: State, batch: Batch, settings: ResolvedSettings, draw: Draw
+) -> tuple[Tensor, Tensor]:
+    """Return the averaged outputs (b, c) and the log-likelihoods (b,) of a batch that a step of the weights is for."""
+    average, mixed = settings.procedure.average, settings.arithmetic == ArithmeticName.MIXED
+    with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=mixed):
+        return log_likelihoods(state.weights_model, state.likelihood, batch, draw, average=average)
 
 
 def sum_gradients(parameters: Sequence[Tensor], ranks: Ranks) -> None:
