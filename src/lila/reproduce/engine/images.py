@@ -39,7 +39,6 @@ class Training:
         subset: the number of training images, drawn at random; None for all.
         version: name of the transformed version of the data set.
         parameterisation: how eta encodes a range: "identity" or "inverse".
-        init: the value that all ranges start from; None for the default.
     """
 
     data: str
@@ -49,7 +48,6 @@ class Training:
     _: KW_ONLY
     version: str = "original"
     parameterisation: str = "identity"
-    init: float | None = None
 
     def changed(self, version: str | None = None, **changes: Any) -> "Training":
         """Return the same training with another version of the data, or with other settings."""
@@ -68,9 +66,7 @@ class Training:
         if self.subset is not None and settings.get("gradient_examples", 0) >= self.subset:
             del settings["gradient_examples"]  # a gradient cannot use more images than there are
         recipe = Recipe(self.data, transform=self.version, subset=self.subset, seed=self.settings.seed)
-        augmentation: dict[str, Any] = {"parameterisation": self.parameterisation}
-        if self.init is not None:
-            augmentation["init"] = self.init
+        augmentation = {"parameterisation": self.parameterisation}
         arguments = {"recipe": asdict(recipe), "model": self.model, "augmentation": augmentation, "settings": settings}
         return Job(WORK, arguments)
 

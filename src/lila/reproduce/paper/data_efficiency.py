@@ -24,9 +24,10 @@ _SMALL_SIZES: dict[int, dict[str, int]] = {
     1000: {},
 }
 _FULL_SIZES: dict[int, dict[str, int]] = {
-    1000: {"epochs": 100, "burn_in": 50},
-    3000: {"epochs": 80, "burn_in": 40},
-    10_000: {},
+    1000: {"epochs": 100},
+    3000: {"epochs": 80},
+    10_000: {"epochs": 50},
+    50_000: {},
 }
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
 _COLOUR_SIZES: dict[int, dict[str, int]] = {
