@@ -74,6 +74,21 @@ def test_a_script_prints_json_with_its_settings_and_machine(
         assert shares == sorted(shares, reverse=True)
 
 
+def test_epochs_of_the_weights_are_timed_if_their_losses_agree(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lila.benchmarks import weight_steps
+
+    monkeypatch.setitem(WORKLOADS, "mlp", Workload("mlp", (1, 8, 8), samples=2, batch=4, width=50))
+    quick = ["--examples", "8", "--batch-size", "4", "--repeats", "1", "--threads", "1"]
+    weight_steps.main(quick)
+    result = json.loads(capsys.readouterr().out)
+    assert all(result[f"{name} / epoch by the defaults"] > 0 for name in ("mixed arithmetic", "Adam without fusion"))
+    monkeypatch.setitem(weight_steps._OTHERS, "large steps", {"lr": 1.0})
+    with pytest.raises(SystemExit, match="With large steps an epoch has another loss"):
+        weight_steps.main(quick)
+
+
 class TestSearch:
     """The search by cross-validation, which needs Optuna."""
 

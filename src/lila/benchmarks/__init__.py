@@ -51,6 +51,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.two_translations`
 - `view_noise`: the variance of averages over the views of an example, for independent and stratified noise.
   Command: `python -m lila.benchmarks.view_noise`
+- `weight_steps`: an epoch of the weights in mixed arithmetic, and one without fused steps, in usual epochs.
+  Command: `python -m lila.benchmarks.weight_steps`
 
 `measuring` has the clocks, `workloads` the networks and data that several benchmarks share, `warps` a part of
 `hyper_steps`, and `script` the options and the output that the scripts have in common. `baseline.json` is what

@@ -136,6 +136,11 @@ BENCHMARKS = (
         "the variance of averages over the views of an example, for independent and stratified noise",
         f"{_SCRIPT}view_noise",
     ),
+    Benchmark(
+        "weight_steps",
+        "an epoch of the weights in mixed arithmetic, and one without fused steps, in usual epochs",
+        f"{_SCRIPT}weight_steps",
+    ),
 )
 """All benchmarks: first those behind `lila bench`, then the scripts."""
 
