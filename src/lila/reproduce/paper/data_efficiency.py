@@ -24,9 +24,9 @@ _SMALL_SIZES: dict[int, dict[str, int]] = {
     1000: {},
 }
 _FULL_SIZES: dict[int, dict[str, int]] = {
-    1000: {"epochs": 100},
-    3000: {"epochs": 80},
-    10_000: {"epochs": 50},
+    1000: {"epochs": 400, "burn_in": 80},
+    3000: {"epochs": 200, "burn_in": 40},
+    10_000: {"epochs": 100, "burn_in": 20},
     50_000: {},
 }
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}

@@ -48,8 +48,8 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
 _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
     "mlp": (1000, {}),
     "cnn": (1000, {}),
-    "resnet-8-8": (1000, {"samples": 8}),
-    "wrn-10-1": (1000, {"samples": 8}),
+    "resnet-8-8": (1000, {"epochs": 50, "samples": 8}),
+    "wrn-10-1": (1000, {"epochs": 50, "samples": 8}),
 }
 """The number of training images and the settings at the small scale, by network.
 
@@ -60,7 +60,10 @@ _FULL: dict[tuple[str, str], tuple[int | None, dict[str, Any]]] = {
     ("mnist", "mlp"): (None, {"epochs": 30, "batch_size": 250}),
     ("fashion-mnist", "mlp"): (None, {"epochs": 30, "batch_size": 100, "weight_samples": 6}),
     ("fashion-mnist", "cnn"): (None, {"epochs": 20, "batch_size": 250}),
-    ("cifar10", "resnet-8-8"): (None, {"epochs": 15, "batch_size": 50}),
+    ("cifar10", "resnet-8-8"): (
+        None,
+        {"epochs": 40, "batch_size": 50, "weight_samples": 1, "burn_in": 8, "hyper_every": 20},
+    ),
 }
 """The number of training images, None for all, and the settings at the full scale, by data set and network.
 
