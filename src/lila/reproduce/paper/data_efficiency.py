@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SMALL_SIZES: dict[int, dict[str, int]] = {
-    100: {"epochs": 300},
-    300: {"epochs": 200},
+    100: {"epochs": 200, "batch_size": 20, "burn_in": 20, "hyper_every": 4},
+    300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
     1000: {},
 }
 _FULL_SIZES: dict[int, dict[str, int]] = {
     1000: {"epochs": 400, "burn_in": 80},
     3000: {"epochs": 200, "burn_in": 40},
     10_000: {"epochs": 100, "burn_in": 20},
-    50_000: {},
 }
 _GREY_SIZES: dict[int, dict[str, int]] = {size: {} for size in (312, 1250, 5000, 20_000, 60_000)}
 _COLOUR_SIZES: dict[int, dict[str, int]] = {
@@ -38,7 +37,8 @@ _COLOUR_SIZES: dict[int, dict[str, int]] = {
     50_000: {},
 }
 """The numbers of images with the settings that differ for each; the last number of the paper's scale is all images.
-Fewer images get more epochs, as in the paper."""
+Fewer images get more epochs, as in the paper. At the small scale the batches are such that the number of steps of the
+weights and of hyper-steps is the same for each."""
 
 _FEWER = {Scale.SMALL: 3, Scale.FULL: 10, Scale.PAPER: 10}
 """The factor by which lila may have fewer images than the non-invariant network and should still be as accurate."""

@@ -26,8 +26,7 @@ _METHODS: dict[str, dict[str, Any]] = {
     "lila, sampled": {"passes": "sampled"},
 }
 _IMAGES = {Scale.SMALL: 300, Scale.PAPER: None}
-_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11, "noise": "independent"}
-_MORE: dict[Scale, dict[str, Any]] = {Scale.SMALL: {"passes": "probed", "batch_size": 50}, Scale.PAPER: {}}
+_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11}
 
 
 class Timing(Experiment):
@@ -71,7 +70,7 @@ class Timing(Experiment):
 
 
 def _short(training: Training, scale: Scale) -> Training:
-    return replace(training.changed(**_SETTINGS, **_MORE[scale]), subset=_IMAGES[scale])
+    return replace(training.changed(**_SETTINGS), subset=_IMAGES[scale])
 
 
 def _seconds(runs: list[Result]) -> tuple[float, float | None]:
