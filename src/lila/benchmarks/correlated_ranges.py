@@ -10,7 +10,6 @@ correlation of the two scales, the evidence per example with its standard error,
 import sys
 import time
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import nn
 
 import lila
 from lila.benchmarks.script import new_parser, print_result, start
+from lila.networks.plain import mlp
 
 _VERSIONS = ("scaled", "independently-scaled")
 _FAMILIES = {"independent": False, "correlated": True}
@@ -47,8 +47,7 @@ def main(given: Sequence[str] | None = None) -> None:
 def _network(arguments: Any, shape: tuple[int, ...], classes: int) -> nn.Module:
     if arguments.model is not None:
         return lila.make_model(arguments.model, shape, classes)
-    hidden = arguments.hidden
-    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), hidden), nn.Tanh(), nn.Linear(hidden, classes))
+    return mlp(shape, classes, arguments.hidden)
 
 
 def learned(arguments: Any, version: str, family: str) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 import lila
 from lila.benchmarks.script import new_parser, print_result, start
+from lila.networks.plain import mlp
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -48,10 +48,7 @@ def learned(arguments: Any) -> dict[str, Any]:
     assert isinstance(task.test, tuple)
     parts = [(x.mT.contiguous() if arguments.transposed else x, y) for x, y in (task.train, task.test)]
     torch.manual_seed(arguments.seed)
-    pixels = parts[0][0][0].numel()
-    net = nn.Sequential(
-        nn.Flatten(), nn.Linear(pixels, arguments.hidden), nn.Tanh(), nn.Linear(arguments.hidden, len(task.classes))
-    )
+    net = mlp(tuple(parts[0][0].shape[1:]), len(task.classes), arguments.hidden)
     augmentation = lila.Affine2d()
     with torch.no_grad():
         augmentation.eta[:2] = arguments.start

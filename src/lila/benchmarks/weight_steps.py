@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from lila.augment.noise import Draw
@@ -58,8 +57,7 @@ def _epoch(model: InvariantModel, data: tuple[Tensor, Tensor], changes: dict[str
     """Return a function that trains the weights for an epoch and returns its loss."""
     settings = Settings(**changes).resolved(len(data[0]))
     state = new_state(*deepcopy((model.net, model.augmentation)), Categorical(), settings, data)
-    examples = Examples(data, torch.device("cpu"))
-    return lambda: train_epoch(state, examples, settings, Draw()).loss
+    return lambda: train_epoch(state, Examples(data), settings, Draw()).loss
 
 
 if __name__ == "__main__":

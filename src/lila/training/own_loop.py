@@ -85,7 +85,8 @@ def describe_loop(
         raise ArgumentError(f"The DataLoader has batch_size=None, so that its examples cannot be counted. {_BY_HAND}")
     try:
         examples, all_batches, dataset = len(inner.sampler), len(inner), inner.dataset  # type: ignore[arg-type]
-        items = [dataset[i] for i in _spread(len(dataset))] if few is None else []  # type: ignore[arg-type]
+        some = [] if few is not None else spread_indices(len(dataset), AUDIT_EXAMPLES).tolist()  # type: ignore[arg-type]
+        items = [dataset[i] for i in some]
     except TypeError as error:  # of an IterableDataset, or of a sampler without a length
         raise ArgumentError(
             f"The examples of this DataLoader cannot be counted, or not be read by index: {error}. {_BY_HAND}"
@@ -110,11 +111,6 @@ def _warn_of_order(loader: Any) -> None:
             "all: make it with shuffle=True.",
             stacklevel=4,  # the line that calls HyperOptimiser.for_loader
         )
-
-
-def _spread(count: int) -> list[int]:
-    """Return some indices that are spread over a data set, which may be sorted by class."""
-    return spread_indices(count, AUDIT_EXAMPLES).tolist()
 
 
 def loop_arguments(

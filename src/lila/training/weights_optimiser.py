@@ -118,8 +118,9 @@ def make_optimiser(weights: list[nn.Parameter], settings: ResolvedSettings, own:
     if name is OptimiserName.SGD:
         options["momentum"] = settings.momentum
     given = _as_arguments(settings.optimiser_options)
-    if name in _FUSED and not given.get("foreach"):  # a step is one or the other
-        options["fused"] = all(weight.device.type in ("cpu", "cuda") for weight in weights)
+    on_known_devices = all(weight.device.type in ("cpu", "cuda") for weight in weights)
+    if name in _FUSED and on_known_devices and not given.get("foreach"):  # a step is fused, or for each tensor
+        options["fused"] = True
     try:
         return _OPTIMISERS[name](weights, **(options | given))
     except _REFUSALS as error:

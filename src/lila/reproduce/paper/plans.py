@@ -88,8 +88,8 @@ _FULL: dict[tuple[str, str], tuple[int | None, dict[str, Any]]] = {
 
 The other settings are the defaults: evidence steps while the weights are trained, by Adam for CIFAR-10 too. The MLP
 needs more steps for garments than for digits, and more views in them: with batches of 250 and two views it ends at 84.1
-percent on partially rotated ones, where the paper has 86.7. The ResNet learns more from more epochs with one view each
-than from fewer with two."""
+percent on partially rotated ones, where the paper has 86.7. One view in steps of the weights leaves time for more
+epochs of the ResNet."""
 
 _BY_LOSS = {"mlp": 0.05}
 """Learning rates of eta at these two scales for methods that learn it by the loss; networks not named have 0.005.
