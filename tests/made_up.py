@@ -31,7 +31,7 @@ def _images(arguments: Any, good: dict[str, float]) -> Result:
         share += settings["eta_reward"] / 2 * (method == "augerino")
         ranges = {name: share * truth[name] for name in truth}
     pixels = bytes(4 * shape[0] * shape[1] * shape[2])
-    return _history(ranges, value, settings["epochs"]) | {
+    return _history(ranges, value, settings["epochs"] or 6) | {
         "shape": shape,
         "examples": [1000, 10_000],
         "classes": [str(i) for i in range(10)],

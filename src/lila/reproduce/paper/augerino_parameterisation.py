@@ -7,6 +7,7 @@ from math import pi
 from lila.reproduce.engine.experiment import Scale, Verdict
 from lila.reproduce.engine.images import Training
 from lila.reproduce.engine.jobs import Result
+from lila.reproduce.paper import published
 from lila.reproduce.paper.comparison import Comparison, rotations
 from lila.reproduce.paper.plans import plan
 from lila.results.tables import listed
@@ -33,7 +34,8 @@ class AugerinoParameterisation(Comparison):
         trainings = {}
         for label, method in (("lila", "lila"), ("Augerino", "augerino")):
             base = plan("mnist", "mlp", scale, method).changed("partially-rotated")
-            rates = {name: _INVERSE_LR[scale] * getattr(base.settings, name) for name in ("eta_lr", "eta_lr_end")}
+            usual = base.settings.resolved(base.subset or published.TRAINING_IMAGES["mnist"])
+            rates = {name: _INVERSE_LR[scale] * getattr(usual, name) for name in ("eta_lr", "eta_lr_end")}
             trainings[f"{label}, eta"] = base
             trainings[f"{label}, 1 / eta"] = replace(base.changed(**rates), parameterisation="inverse")
         return trainings

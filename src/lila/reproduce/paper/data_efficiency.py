@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SMALL_SIZES: dict[int, dict[str, int]] = {
-    100: {"epochs": 200, "batch_size": 20, "burn_in": 20, "hyper_every": 4},
-    300: {"epochs": 100, "batch_size": 30, "burn_in": 10, "hyper_every": 2},
+    100: {"epochs": 300},
+    300: {"epochs": 200},
     1000: {},
 }
 _FULL_SIZES: dict[int, dict[str, int]] = {
@@ -37,8 +37,7 @@ _COLOUR_SIZES: dict[int, dict[str, int]] = {
     50_000: {},
 }
 """The numbers of images with the settings that differ for each; the last number of the paper's scale is all images.
-Fewer images get more epochs, as in the paper. At the small scale the batches are such that the number of steps of the
-weights and of hyper-steps is the same for each."""
+Fewer images get more epochs, as in the paper."""
 
 _FEWER = {Scale.SMALL: 3, Scale.FULL: 10, Scale.PAPER: 10}
 """The factor by which lila may have fewer images than the non-invariant network and should still be as accurate."""

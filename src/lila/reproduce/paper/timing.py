@@ -26,7 +26,12 @@ _METHODS: dict[str, dict[str, Any]] = {
     "lila, sampled": {"passes": "sampled"},
 }
 _IMAGES = {Scale.SMALL: 300, Scale.PAPER: None}
-_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11}
+_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11, "noise": "independent"}
+_MORE: dict[Scale, dict[str, Any]] = {
+    Scale.SMALL: {"passes": "probed", "batch_size": 50, "weight_samples": None, "arithmetic": "full"},
+    Scale.PAPER: {},
+}
+"""Further settings by scale: hyper-steps follow an epoch, and steps of the weights take as many views as these."""
 
 
 class Timing(Experiment):
@@ -70,7 +75,7 @@ class Timing(Experiment):
 
 
 def _short(training: Training, scale: Scale) -> Training:
-    return replace(training.changed(**_SETTINGS), subset=_IMAGES[scale])
+    return replace(training.changed(**_SETTINGS | _MORE[scale]), subset=_IMAGES[scale])
 
 
 def _seconds(runs: list[Result]) -> tuple[float, float | None]:
