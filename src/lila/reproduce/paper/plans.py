@@ -61,7 +61,7 @@ _FULL: dict[tuple[str, str], tuple[int | None, dict[str, Any]]] = {
     ("mnist", "mlp"): (None, {"epochs": 30, "batch_size": 250}),
     ("fashion-mnist", "mlp"): (
         None,
-        {"epochs": 90, "batch_size": 100, "weight_samples": 6, "hyper_every": 10, "arithmetic": "mixed"},
+        {"epochs": 60, "batch_size": 100, "weight_samples": 12, "hyper_every": 10, "arithmetic": "mixed"},
     ),
     ("fashion-mnist", "cnn"): (None, {"epochs": 20, "batch_size": 250}),
     ("cifar10", "resnet-8-8"): (
