@@ -13,7 +13,7 @@ from lila.reproduce.paper.plans import plan
 from lila.results.tables import listed
 
 _INVERSE_LR = {Scale.SMALL: 5, Scale.PAPER: 1}
-"""Factor of the learning rates of eta for 1 / range, which starts at 10 and has few steps to become small."""
+"""Factor of the learning rates of eta for 1 / range, which starts at 10 and has far to go."""
 _AUGERINO, _AUGERINO_INVERSE = "Augerino, eta", "Augerino, 1 / eta"
 _FAILED = pi / 8
 """A quarter of a quarter turn."""

@@ -26,12 +26,15 @@ _METHODS: dict[str, dict[str, Any]] = {
     "lila, sampled": {"passes": "sampled"},
 }
 _IMAGES = {Scale.SMALL: 300, Scale.PAPER: None}
-_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11, "noise": "independent"}
-_MORE: dict[Scale, dict[str, Any]] = {
-    Scale.SMALL: {"passes": "probed", "batch_size": 50, "weight_samples": None, "arithmetic": "full"},
-    Scale.PAPER: {},
+_SETTINGS: dict[str, Any] = {"epochs": 4, "burn_in": 1, "hyper_every": 1, "samples": 11}
+_AFTER_EPOCHS: dict[str, Any] = {
+    "passes": "probed",
+    "noise": "independent",
+    "batch_size": 50,
+    "weight_samples": None,
+    "arithmetic": "full",
 }
-"""Further settings by scale: hyper-steps follow an epoch, and steps of the weights take as many views as these."""
+"""What differs from the plans of the small scale, as here hyper-steps follow an epoch, as in the paper."""
 
 
 class Timing(Experiment):
@@ -75,7 +78,8 @@ class Timing(Experiment):
 
 
 def _short(training: Training, scale: Scale) -> Training:
-    return replace(training.changed(**_SETTINGS | _MORE[scale]), subset=_IMAGES[scale])
+    changes = _SETTINGS | _AFTER_EPOCHS if scale is Scale.SMALL else _SETTINGS
+    return replace(training.changed(**changes), subset=_IMAGES[scale])
 
 
 def _seconds(runs: list[Result]) -> tuple[float, float | None]:
