@@ -10,7 +10,7 @@ MODEL = ("--model", "small_lila:small_mlp")  # which other processes know too
 
 
 def options(photos: Path, out: Path) -> list[object]:
-    return ["train", photos, *MODEL, "--init", "0.1", "--out", out, "--seed", "3", *QUICK]
+    return ["train", photos, *MODEL, "--init", "0.1", "--out", out, "--seed", "3", "--arithmetic", "auto", *QUICK]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

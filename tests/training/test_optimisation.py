@@ -100,6 +100,18 @@ def test_mixed_arithmetic_learns_nearly_the_same_and_goes_on_bit_for_bit(tmp_pat
     assert_same(resume(tmp_path), mixed)
 
 
+@pytest.mark.parametrize(("gains", "settled"), [(True, "mixed"), (False, "full")])
+def test_automatic_arithmetic_is_settled_when_a_run_begins(
+    gains: bool, settled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lila.training.setup.multiplies_bfloat16", lambda device: gains)
+    whole = fit(arithmetic=settled)
+    interrupted(tmp_path, arithmetic="auto")
+    assert read_description(tmp_path).settings.arithmetic == settled
+    monkeypatch.setattr("lila.training.setup.multiplies_bfloat16", lambda device: not gains)
+    assert_same(resume(tmp_path), whole)  # on another machine too
+
+
 SCHEDULE_OPTIONS: dict[str, dict[str, Any] | None] = {
     "constantlr": {"factor": 0.5, "total_iters": 2},
     "cosineannealinglr": None,

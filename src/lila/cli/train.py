@@ -34,6 +34,7 @@ from lila.data.task import Recipe, Task, prepare, read_source
 from lila.data.transformed import VersionName
 from lila.errors import ArgumentError
 from lila.training.checkpoint import CHECKPOINT
+from lila.training.choices import ArithmeticName
 from lila.training.description import AugmentationDescription, TaskDescription, read_description
 from lila.training.lock import FolderInUseError
 from lila.training.presets import Preset, PresetName, find_preset
@@ -165,6 +166,8 @@ def is_same_run(folder: Path, task: TaskDescription, settings: Settings) -> bool
     """Return whether the run in a folder is the one that this command began before it was started anew."""
     description = read_description(folder)
     before = replace(description.settings, microbatch=settings.microbatch, memory=settings.memory)
+    if settings.arithmetic == ArithmeticName.AUTO:  # the run has what it was settled to
+        before = replace(before, arithmetic=settings.arithmetic)
     return before == settings.resolved(task.examples[0]) and description.task == task
 
 

@@ -37,6 +37,8 @@ class ArithmeticName(StrEnum):
     """In that of the weights."""
     MIXED = "mixed"
     """By `torch.autocast`: matrix products and convolutions in bfloat16, all else as it is."""
+    AUTO = "auto"
+    """Mixed on a device that has instructions for bfloat16, else full. It is settled when a run begins."""
 
 
 class AveragesName(StrEnum):

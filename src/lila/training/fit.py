@@ -34,6 +34,7 @@ from lila.training.setup import (
     freeze_as_asked,
     make_hyper_optimiser,
     new_state,
+    settled_arithmetic,
     settled_microbatch,
 )
 from lila.training.weights_optimiser import NOT_OWN, MakeOptimiser, MakeSchedule, OwnOptimisation, named_or_own
@@ -104,7 +105,8 @@ def fit(
         freeze_as_asked(net, chosen, data)
         state = new_state(net, augmentation, likelihood or Categorical(), chosen, data, own=own)
         start_alike(state, chosen, data, ranks)
-        chosen = replace(chosen, microbatch=settled_microbatch(state, chosen, data, ranks))
+        arithmetic = settled_arithmetic(chosen, next(net.parameters()).device, ranks)
+        chosen = replace(chosen, microbatch=settled_microbatch(state, chosen, data, ranks), arithmetic=arithmetic)
         state.hyper = make_hyper_optimiser(state, chosen, data, ranks)
         description = RunDescription.of(chosen, state.model, state.likelihood, task, baseline=baseline)
         writer = None

@@ -83,8 +83,9 @@ class Settings:
         lr: first learning rate of the weights.
         lr_end: last learning rate of the weights, of the schedule "cosine".
         momentum: of SGD.
-        arithmetic: of steps of the weights: "full", or "mixed" for `torch.autocast` with bfloat16. Hyper-steps, the
-            transformations, and all results compute in the precision of the weights either way.
+        arithmetic: of steps of the weights: "full", "mixed" for `torch.autocast` with bfloat16, or "auto" for mixed on
+            devices that have instructions for bfloat16. Hyper-steps, the transformations, and all results compute in
+            the precision of the weights in any case.
         hyper_lr: learning rate of prior precisions and observation noise, on the evidence, by Adam. With "running"
             passes it is that of the observation noise alone, as precisions are set to where the evidence is largest.
         precision_steps: how prior precisions follow the evidence: by a "gradient" step after an epoch, as in the paper,

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from math import ceil
 
+import torch
 from torch import nn
 
+from lila._util.processor import multiplies_bfloat16
 from lila._util.ranks import ALONE, Ranks
 from lila.augment.base import Augmentation
 from lila.augment.compose import Compose
@@ -19,7 +21,7 @@ from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
 from lila.training.budget import check_given_microbatch, choose_microbatch
-from lila.training.choices import AveragesName, PassesName
+from lila.training.choices import ArithmeticName, AveragesName, PassesName
 from lila.training.hyper import HyperOptimiser
 from lila.training.methods import LearnedBy
 from lila.training.own_loop import hyper_step_arguments
@@ -74,6 +76,14 @@ def freeze_as_asked(net: nn.Module, settings: ResolvedSettings, data: Data) -> N
     """Freeze the parameters that have no curvature rule, if the settings ask for it."""
     if settings.unknown == UnknownName.FREEZE:
         freeze_unknown(net, few_examples(Examples(data, next(net.parameters()).device)).x)
+
+
+def settled_arithmetic(settings: ResolvedSettings, device: torch.device, ranks: Ranks) -> str:
+    """Return the arithmetic that was given; for "auto", mixed if the device of every process gains by it."""
+    if settings.arithmetic != ArithmeticName.AUTO:
+        return settings.arithmetic
+    gains = all(ranks.gather(multiplies_bfloat16(device)))
+    return (ArithmeticName.MIXED if gains else ArithmeticName.FULL).value
 
 
 def settled_microbatch(state: State, settings: ResolvedSettings, data: Data, ranks: Ranks) -> int:

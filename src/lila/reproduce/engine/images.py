@@ -113,6 +113,7 @@ def run_result(run: Run) -> Result:
         "readable_ranges": dict(run.model.augmentation.readable_ranges(run.shape)),
         "evidence": {"value": run.evidence.value, **run.evidence.terms()},
         "test": run.test,
+        "arithmetic": run.settings.arithmetic,
         "peak_bytes": max(record.peak_bytes for record in run.history),
         "history": to_columns(run.history),
     }

@@ -46,7 +46,7 @@ NETWORKS: dict[Scale, tuple[tuple[str, str], ...]] = {
 """Data sets and networks of the paper's tables by scale; to save time, the first two have one data set for the CNN."""
 
 _SMALL: dict[str, tuple[int, dict[str, Any]]] = {
-    "mlp": (1000, {"weight_samples": 8, "arithmetic": "mixed"}),
+    "mlp": (1000, {"weight_samples": 8, "arithmetic": "auto"}),
     "cnn": (1000, {"epochs": 60, "weight_samples": 4}),
     "resnet-8-8": (1000, {"epochs": 50, "samples": 8}),
     "wrn-10-1": (1000, {"epochs": 50, "samples": 8}),
@@ -61,7 +61,7 @@ _FULL: dict[tuple[str, str], tuple[int | None, dict[str, Any]]] = {
     ("mnist", "mlp"): (None, {"epochs": 30, "batch_size": 250}),
     ("fashion-mnist", "mlp"): (
         None,
-        {"epochs": 60, "batch_size": 100, "weight_samples": 12, "hyper_every": 10, "arithmetic": "mixed"},
+        {"epochs": 60, "batch_size": 100, "weight_samples": 12, "hyper_every": 10, "arithmetic": "auto"},
     ),
     ("fashion-mnist", "cnn"): (None, {"epochs": 20, "batch_size": 250}),
     ("cifar10", "resnet-8-8"): (
