@@ -1,5 +1,6 @@
 """The public names, and where they are; `__init__.py` imports each when it is first asked for."""
 
+from ._util.denormals import flush_denormals
 from ._util.ranks import RankError, Ranks
 from .augment import (
     Affine2d,
@@ -123,6 +124,7 @@ __all__ = [
     "convert_batch_norm",
     "export_network",
     "fit",
+    "flush_denormals",
     "freeze_statistics",
     "freeze_unknown",
     "load",

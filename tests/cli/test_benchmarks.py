@@ -89,6 +89,22 @@ def test_epochs_of_the_weights_are_timed_if_their_losses_agree(
         weight_steps.main(quick)
 
 
+def test_denormal_numbers_are_timed_if_the_training_is_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lila.benchmarks import denormals
+
+    monkeypatch.setattr(denormals, "_PARTS", 2)
+    quick = ["--data", "digits", "--network", "small_lila:small_mlp", "--subset", "20", "--epochs", "2"]
+    denormals.main([*quick, "--batch-size", "10"])
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["epochs with denormal numbers / epochs without"]) == 2
+    losses = iter([1.0, 2.0])
+    monkeypatch.setattr(denormals, "_train", lambda *args, **kwargs: ([1.0, 1.0], next(losses)))
+    with pytest.raises(SystemExit, match="it was not the same training"):
+        denormals.main(quick)
+
+
 class TestSearch:
     """The search by cross-validation, which needs Optuna."""
 

@@ -23,6 +23,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.correlated_ranges`
 - `cross_validation`: the cost of a search for the range by cross-validation with Optuna, in runs of lila.
   Command: `python -m lila.benchmarks.cross_validation`
+- `denormals`: an epoch with denormal numbers, in epochs in which they are flushed to zero.
+  Command: `python -m lila.benchmarks.denormals`
 - `empty_views`: what views that show nothing gain in evidence, by Kronecker factors and by the full matrix.
   Command: `python -m lila.benchmarks.empty_views`
 - `family_speed`: the cost of each family of augmentations and of its gradient, in units of the affine warp's.

@@ -65,6 +65,11 @@ BENCHMARKS = (
         needs="optuna",
     ),
     Benchmark(
+        "denormals",
+        "an epoch with denormal numbers, in epochs in which they are flushed to zero",
+        f"{_SCRIPT}denormals",
+    ),
+    Benchmark(
         "empty_views",
         "what views that show nothing gain in evidence, by Kronecker factors and by the full matrix",
         f"{_SCRIPT}empty_views",

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from lila._util.choices import choose
+from lila._util.denormals import flush_denormals
 from lila._util.ranks import Ranks
 from lila.augment.base import Augmentation
 from lila.curvature.finding import check_examples_apart
@@ -96,7 +97,7 @@ def fit(
     net.to(device)
     baseline = baseline and has_plain_counterpart(chosen, augmentation)
     first_net, first_likelihood = deepcopy((net, likelihood)) if baseline else (net, likelihood)
-    with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
+    with flush_denormals(), _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         with ranks.together(next(net.parameters()).device):
             if folder is not None and (folder / CHECKPOINT).exists():
                 raise ArgumentError(
@@ -162,7 +163,7 @@ def resume(
     settings, own = description.settings, OwnOptimisation(optimiser, schedule)
     net.to(device)
     first_net, first_likelihood = deepcopy((net, likelihood)) if description.baseline else (net, likelihood)
-    with _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
+    with flush_denormals(), _trainable_as_before(augmentation, likelihood), _held(folder, ranks, net):
         freeze_as_asked(net, settings, data)
         state = new_state(net, augmentation, likelihood or Categorical(), settings, data, own=own)
         settled_microbatch(state, settings, data, ranks)  # it is that of the run, whose memory may be missing here
