@@ -4,7 +4,7 @@ Each family is one file; the lines at the end make the families known by name.
 """
 
 from lila.augment.affine import AFFINE_2D, Affine2d
-from lila.augment.base import Augmentation, Coupling, InputFormat
+from lila.augment.base import Augmentation, Coupling, FullTurn, InputFormat
 from lila.augment.clouds import CLOUDS, PointCloud
 from lila.augment.colour import COLOUR, Colour
 from lila.augment.compose import Compose
@@ -30,6 +30,7 @@ __all__ = [
     "Compose",
     "Coupling",
     "DiscreteFamily",
+    "FullTurn",
     "Generator",
     "HorizontalFlip",
     "Identity",

@@ -22,7 +22,7 @@ _PLAUSIBLE_SCALE = log(4)  # the logarithm of the factor
 AFFINE_2D: tuple[Generator, ...] = (
     Generator("x-translation", [[0, 0, 1], [0, 0, 0], [0, 0, 0]], unit=pixels, plausible=_PLAUSIBLE_SHIFT),
     Generator("y-translation", [[0, 0, 0], [0, 0, 1], [0, 0, 0]], unit=pixels, plausible=_PLAUSIBLE_SHIFT),
-    Generator("rotation", [[0, -1, 0], [1, 0, 0], [0, 0, 0]], limit=pi, unit=degrees),
+    Generator("rotation", [[0, -1, 0], [1, 0, 0], [0, 0, 0]], limit=pi, closes=True, unit=degrees),
     Generator("x-scale", [[1, 0, 0], [0, 0, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),
     Generator("y-scale", [[0, 0, 0], [0, 1, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),
     Generator("shear", [[0, 1, 0], [1, 0, 0], [0, 0, 0]], unit=scale_factor, plausible=_PLAUSIBLE_SCALE),

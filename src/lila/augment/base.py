@@ -60,6 +60,23 @@ class Coupling:
         return f"{self.first} and {self.second} {how}, correlation {self.correlation:.2f}"
 
 
+@dataclass(frozen=True)
+class FullTurn:
+    """A range of angles, and what its parameter would be if it were the full turn.
+
+    Attributes:
+        parameter: the tensor that holds the parameter.
+        position: where in that tensor, along its only dimension.
+        value: the parameter of the full turn.
+        share: the present range as a share of the full turn, in [0, 1].
+    """
+
+    parameter: nn.Parameter
+    position: int
+    value: float
+    share: float
+
+
 Exporter = Callable[[InputFormat], str]
 """Writes a learned augmentation as Python source that defines `transform`, for one library."""
 
@@ -161,6 +178,10 @@ class Augmentation(nn.Module, ABC):
 
     def implausible_ranges(self) -> tuple[str, ...]:
         """Return the names of the ranges that are so large that little of an input is left; none by default."""
+        return ()
+
+    def full_turns(self) -> tuple[FullTurn, ...]:
+        """Return the ranges of angles that may become a full turn, where the circle is closed; none by default."""
         return ()
 
     def couplings(self) -> tuple[Coupling, ...]:

@@ -31,7 +31,7 @@ _TRANSLATIONS = tuple(f"{axis}-translation" for axis in _AXES)
 _SMALL = 1e-2  # squared angle below which power series are used; their error is then below 1e-14
 
 CLOUDS: tuple[Range, ...] = (
-    *(Range(name, limit=pi, unit=degrees) for name in _ROTATIONS),
+    *(Range(name, limit=pi, closes=True, unit=degrees) for name in _ROTATIONS),
     *(Range(name) for name in _TRANSLATIONS),
     Range("scale", limit=1.0, unit=factor),
     Range("jitter"),

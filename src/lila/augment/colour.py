@@ -34,7 +34,7 @@ COLOUR: tuple[Range, ...] = (
     Range("brightness", limit=1.0, unit=factor),
     Range("contrast", limit=1.0, unit=factor),
     Range("saturation", limit=1.0, unit=factor),
-    Range("hue", unit=degrees, limit=pi),
+    Range("hue", unit=degrees, limit=pi, closes=True),
     Range("gamma", unit=scale_factor, plausible=log(8)),
     Range("red", limit=1.0, unit=factor),
     Range("green", limit=1.0, unit=factor),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lila._util.choices import check_instance
-from lila.augment.base import Augmentation, Coupling, Exporter, InputFormat, Shape
+from lila.augment.base import Augmentation, Coupling, Exporter, FullTurn, InputFormat, Shape
 from lila.augment.checks import check_views
 from lila.augment.export.plain import sequence_code
 from lila.augment.fixed import FixedSequence
@@ -105,6 +105,9 @@ class Compose(Augmentation):
 
     def implausible_ranges(self) -> tuple[str, ...]:
         return tuple(name for name, own in self._owners().items() if own.name in own.part.implausible_ranges())
+
+    def full_turns(self) -> tuple[FullTurn, ...]:
+        return tuple(turn for part in self._parts() for turn in part.full_turns())
 
     def couplings(self) -> tuple[Coupling, ...]:
         named = {(own.part, own.name): name for name, own in self._owners().items()}

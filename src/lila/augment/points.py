@@ -81,7 +81,7 @@ class Rotation2d(LiePoints):
     unit = "radians"
 
     def __init__(self, init: float | None = None, parameterisation: str | Parameterisation = "identity") -> None:
-        rotation = Generator("rotation", [[0, -1], [1, 0]], limit=pi, unit=degrees)
+        rotation = Generator("rotation", [[0, -1], [1, 0]], limit=pi, closes=True, unit=degrees)
         super().__init__([rotation], init, parameterisation)
 
     def elements(self, noise: Tensor) -> Tensor:

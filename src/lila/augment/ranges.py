@@ -17,7 +17,7 @@ evidence hardly determines it: to second order, it depends on R by R R' alone, w
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations
-from math import inf, isfinite
+from math import copysign, inf, isfinite
 from typing import Any, cast
 
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lila._util.arguments import suggests_arguments
 from lila._util.choices import as_numbers
-from lila.augment.base import Augmentation, Coupling, Shape
+from lila.augment.base import Augmentation, Coupling, FullTurn, Shape
 from lila.augment.parameterisation import Identity, Parameterisation, find_parameterisation, parameterisation_name
 from lila.errors import ArgumentError
 
@@ -51,7 +51,8 @@ class Range:
 
     Attributes:
         name: the name of the transformation, as "rotation".
-        limit: the largest range that makes sense: a half turn for a rotation.
+        limit: the largest range that makes sense: a half turn to either side for a rotation.
+        closes: whether the circle is closed at the limit, as it is for angles.
         unit: writes a range for people to read.
         plausible: the largest range that an input can take and still show what it showed; a learned range beyond it is
             more likely a failure of training than an invariance.
@@ -60,6 +61,7 @@ class Range:
     name: str
     _: KW_ONLY
     limit: float = inf
+    closes: bool = False
     unit: Unit = plain_unit
     plausible: float = inf
 
@@ -113,6 +115,7 @@ class RangeFamily(Augmentation):
         self.noise_dim = self._columns
         self._units = {range_.name: range_.unit for range_ in ranges}
         self._limits = tuple(range_.limit for range_ in ranges)
+        self._closing = tuple(i for i, range_ in enumerate(ranges) if range_.closes)
         self._plausible = {range_.name: range_.plausible for range_ in ranges}
         start = torch.tensor(self._initial_eta(init))
         if correlated:
@@ -216,6 +219,15 @@ class RangeFamily(Augmentation):
     def implausible_ranges(self) -> tuple[str, ...]:
         centres = self.centres
         return tuple(name for name, value in self.ranges.items() if abs(centres[name]) + value > self._plausible[name])
+
+    def full_turns(self) -> tuple[FullTurn, ...]:
+        if self.correlated:
+            return ()  # a full turn of one coefficient is no value of a single parameter
+        ranges, found = self.limited_ranges().tolist(), []
+        for i in self._closing:
+            eta = self.parameterisation.to_eta(copysign(self._limits[i], ranges[i]))
+            found.append(FullTurn(self.eta, i, eta, abs(ranges[i]) / self._limits[i]))
+        return tuple(found)
 
     def correlations(self) -> Tensor:
         """Return the correlations of the coefficients, shape (k, k); 0 for a coefficient whose range is 0."""

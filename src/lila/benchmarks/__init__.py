@@ -31,6 +31,8 @@ Scripts of their own, which take `--help` and print JSON:
   Command: `python -m lila.benchmarks.family_speed`
 - `few_images`: what is learned from few photographs in classes of unequal size, and what the evidence is made of.
   Command: `python -m lila.benchmarks.few_images --out FOLDER`
+- `full_turns`: the evidence of a rotation at the weights that were trained for one value of it.
+  Command: `python -m lila.benchmarks.full_turns`
 - `held_ranges`: the exact evidence of a case of the gallery whose ranges are held at multiples of the true ones.
   Command: `python -m lila.benchmarks.held_ranges dimmed-digits`
 - `laplace_torch`: the cost of the evidence and its gradient in the prior, in units of laplace-torch's.

@@ -85,6 +85,11 @@ BENCHMARKS = (
         f"{_SCRIPT}few_images --out FOLDER",
     ),
     Benchmark(
+        "full_turns",
+        "the evidence of a rotation at the weights that were trained for one value of it",
+        f"{_SCRIPT}full_turns",
+    ),
+    Benchmark(
         "held_ranges",
         "the exact evidence of a case of the gallery whose ranges are held at multiples of the true ones",
         f"{_SCRIPT}held_ranges dimmed-digits",

@@ -127,6 +127,27 @@ class RunningEvidence:
             check_finite(f"gradient of the evidence in {name}", gradient)
         return scaled
 
+    @torch.no_grad()
+    def objective(self, batch: Batch, draw: Draw) -> float:
+        """Return [log-likelihood of B - 1/2 <P, curvature of B>], which `add` has the gradient of, and change nothing.
+
+        Between two values of the hyperparameters it changes by no more than the evidence does, but for the factor
+        N / |B| and the choice of examples: log|H| is concave in H, and P its gradient where it was decomposed. (For
+        Kronecker factors it is concave in each factor.)
+
+        Args:
+            batch: examples; with several processes, this one's share of them.
+            draw: their noise.
+        """
+        assert self.cotangent is not None, "it was decomposed"
+        sum_ = torch.zeros((), dtype=torch.float64, device=self._numbers.device)
+        with self.evidence.ranks.together(sum_.device):
+            for part in batch.split(self.evidence.microbatch):
+                log_likelihoods, tape, columns = replace(self._pass, draw=draw).recorded(part, False)
+                sum_ += log_likelihoods.sum() - 0.5 * self.total.pair(tape, columns, self.cotangent)
+        self.evidence.ranks.sum_([sum_])
+        return float(sum_)
+
     def _part(self, batch: Batch, draw: Draw, differentiable: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return the log-likelihood of some examples, 1/2 <P, curvature>, and sums that tell how well they fit."""
         pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood

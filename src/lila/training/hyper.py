@@ -20,6 +20,7 @@ from lila.laplace.evidence import Evidence
 from lila.laplace.running import RunningEvidence
 from lila.laplace.terms import Estimate
 from lila.model.likelihood import Likelihood
+from lila.training.full_turns import FullTurns
 from lila.training.hyper_arguments import check_batch, check_counts, check_few, check_rates, check_when
 from lila.training.hyper_schedule import (
     LEAST_INTERVAL,
@@ -132,6 +133,8 @@ class HyperOptimiser(HyperState):
             )
         for parameter in self._frozen:
             parameter.requires_grad_(False)
+        eta = optimised(self.optimisers["eta"]) if "eta" in self.optimisers else []
+        self.full_turns = FullTurns(self.model.augmentation, eta)
         self._decompose_at = min(LEAST_INTERVAL, self._most_interval)
 
     @classmethod
@@ -217,10 +220,10 @@ class HyperOptimiser(HyperState):
         running = self.running
         self._seen += count
         self.hyper_steps += 1
-        window = window_size(running.examples, self._seen, count)
+        window, draw = window_size(running.examples, self._seen, count), Draw(self.seed, 2 * self.taken - 1)
         moving = [name for name in self.optimisers if self.ranges_move or (name == "hyper" and self.prior_moves)]
         with trainable([p for name in moving for p in optimised(self.optimisers[name])]):
-            gradients = running.add(batch, Draw(self.seed, 2 * self.taken - 1), count, fade=exp(-count / window))
+            gradients = running.add(batch, draw, count, fade=exp(-count / window))
             parameters = running.evidence.data_hyperparameters()
             for name, gradient in gradients.items():
                 parameters[name].grad = -gradient
@@ -229,6 +232,9 @@ class HyperOptimiser(HyperState):
             self.optimisers[name].step()
             self.optimisers[name].zero_grad()
         running.evidence.model.augmentation.saturate_()
+        if self.ranges_move:
+            progress = self.taken / self.steps
+            self.full_turns.look(running, batch, draw, hyper_step=self.hyper_steps, progress=progress)
         self._advance()
 
     def _advance(self) -> None:

@@ -10,6 +10,7 @@ from lila.laplace.running import RunningEvidence
 from lila.model.invariant import InvariantModel
 from lila.model.likelihood import Likelihood
 from lila.model.prior import GaussianPrior
+from lila.training.full_turns import FullTurns
 from lila.training.optimisers import load_optimiser_tensors, optimiser_tensors, without_prefix
 
 
@@ -25,6 +26,7 @@ class HyperState:
     hyper_steps: int = 0
     prior_moves: bool = False
     ranges_move: bool = False
+    full_turns: FullTurns
     _seen: int = 0  # examples in hyper-steps
     _decompose_at: int  # after so many hyper-steps
 
@@ -35,7 +37,7 @@ class HyperState:
     def tensors(self) -> dict[str, Tensor]:
         """Return as named tensors, not copied, all that changes beside the hyperparameters themselves."""
         counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
-        named = {"counts": torch.tensor(counts)}
+        named = {"counts": torch.tensor(counts), "full_turns": self.full_turns.numbers}
         named |= {f"running.{name}": tensor for name, tensor in self.running.tensors().items()}
         for name, optimiser in self.optimisers.items():
             named |= optimiser_tensors(name, optimiser)
@@ -63,6 +65,7 @@ class HyperState:
         """Put back what `tensors` returned."""
         try:
             self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
+            self.full_turns.numbers.copy_(tensors["full_turns"])
             self.running.load_tensors(without_prefix(tensors, "running."))
         except (KeyError, ValueError, RuntimeError) as error:
             raise ArgumentError(f"This is not the state of a HyperOptimiser of such a network: {error}") from error
