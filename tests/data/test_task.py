@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from written import picture, write_class_folders
+from written import picture, write_class_folders, write_idx_folder
 
 import lila
 from lila.augment.noise import Draw
@@ -198,3 +198,8 @@ def test_streamed_and_held_images_train_alike(photos: str) -> None:
 def test_a_recipe_is_checked_when_it_is_made(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Recipe("digits", **change)
+
+
+def test_the_data_directory_may_be_text(tmp_path: Path) -> None:
+    write_idx_folder(tmp_path / "mnist", train=6)
+    assert load_data(Recipe("mnist"), str(tmp_path)).examples[0] == 6

@@ -122,7 +122,9 @@ class Task:
     examples: tuple[int, int]
 
 
-def load_data(recipe: Recipe, data_dir: Path | None = None, in_memory: bool | None = None, workers: int = 0) -> Task:
+def load_data(
+    recipe: Recipe, data_dir: str | Path | None = None, in_memory: bool | None = None, workers: int = 0
+) -> Task:
     """Read a data set and make it ready for training.
 
     Args:
@@ -132,7 +134,7 @@ def load_data(recipe: Recipe, data_dir: Path | None = None, in_memory: bool | No
             their size. It does not change the result.
         workers: the number of processes that read images, if they are not in memory.
     """
-    return prepare(read_source(recipe, data_dir), recipe, in_memory, workers)
+    return prepare(read_source(recipe, None if data_dir is None else Path(data_dir)), recipe, in_memory, workers)
 
 
 def read_source(recipe: Recipe, data_dir: Path | None = None) -> ImageData:
