@@ -220,30 +220,3 @@ def test_a_value_that_is_not_finite_is_named() -> None:
         next(case.net.parameters()).fill_(float("nan"))
     with pytest.raises(lila.NumericalError, match="log-likelihood of a batch"):
         made.add(batch, case.draw, 2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_the_objective_has_the_gradient_of_a_hyper_step_and_changes_nothing(structure: str, kind: str) -> None:
-    case = make_case("mlp", n=4)
-    made, (first, second) = running(case, structure, kind, microbatch=1), batches(case)
-    made.add(first, case.draw, 2)
-    made.decompose(move_prior=False)
-    before = {name: tensor.clone() for name, tensor in made.tensors().items()}
-    augmentation = made.evidence.model.augmentation
-    eta = next(augmentation.parameters())
-    start, step, differences = eta.detach().clone(), 1e-5, []
-    for i in range(len(eta)):
-        values = []
-        for sign in (1.0, -1.0):
-            with torch.no_grad():
-                eta.copy_(start)
-                eta[i] += sign * step
-            values.append(made.objective(second, case.draw))
-        differences.append((values[0] - values[1]) / (2 * step))
-    with torch.no_grad():
-        eta.copy_(start)
-    for name, tensor in made.tensors().items():
-        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, equal_nan=True)
-    gradient = made.add(second, case.draw, 2)["augmentation.eta"]
-    torch.testing.assert_close(gradient, 4 / 2 * torch.tensor(differences, dtype=eta.dtype), rtol=1e-5, atol=1e-6)

@@ -44,7 +44,7 @@ def trained(label: str, augmentation: lila.Augmentation) -> tuple[RunningEvidenc
 def look(turns: FullTurns, running: RunningEvidence, batch: Batch, *, hyper_steps: range) -> None:
     for step in hyper_steps:
         some = Batch(*(part[step % 3 :: 3] for part in (batch.index, batch.x, batch.y)))
-        turns.look(running, some, lila.Draw(2, step), hyper_step=step, progress=0.6)
+        turns.look(running, some, lila.Draw(2, step), len(some.x), hyper_step=step, progress=0.6)
 
 
 def learned(augmentation: lila.Augmentation) -> list[Tensor]:
@@ -56,12 +56,12 @@ def test_the_full_turn_is_taken_if_it_has_more_evidence(parameterisation: str) -
     augmentation = lila.Rotation2d(init=1.6, parameterisation=parameterisation)
     running, batch = trained("radius", augmentation)
     turns = FullTurns(augmentation, learned(augmentation))
-    look(turns, running, batch, hyper_steps=range(1, 64))  # seven looks
+    look(turns, running, batch, hyper_steps=range(1, 64))  # all looks but the last
     assert augmentation.ranges["rotation"] == pytest.approx(1.6)
-    assert turns.numbers[0, 0] == 7
+    assert len(turns.sampled) == 2
     look(turns, running, batch, hyper_steps=range(64, 65))
     assert augmentation.ranges["rotation"] == pytest.approx(pi)
-    assert not turns.numbers.any()
+    assert not turns.sampled
 
 
 def test_it_is_not_taken_if_labels_depend_on_the_angle() -> None:
@@ -76,9 +76,9 @@ def test_it_is_not_taken_while_the_range_moves() -> None:
     augmentation = lila.Rotation2d(init=1.6)
     running, batch = trained("radius", augmentation)
     turns = FullTurns(augmentation, learned(augmentation))
-    for step in range(0, 80, 8):
+    for step in range(0, 80, 4):
         with torch.no_grad():
-            augmentation.eta.add_(0.03)
+            augmentation.eta.add_(0.015)
         look(turns, running, batch, hyper_steps=range(step, step + 1))
     assert augmentation.ranges["rotation"] == pytest.approx(1.9)
 
@@ -88,15 +88,41 @@ def test_nobody_looks_too_early_too_late_or_from_a_small_or_full_turn(rotation: 
     augmentation = lila.Rotation2d(init=rotation)
     running, batch = trained("radius", augmentation)
     turns = FullTurns(augmentation, learned(augmentation))
-    for step in range(0, 160, 8):
-        turns.look(running, batch, lila.Draw(), hyper_step=step, progress=progress)
+    for step in range(0, 160, 4):
+        turns.look(running, batch, lila.Draw(), EXAMPLES, hyper_step=step, progress=progress)
     assert augmentation.ranges["rotation"] == pytest.approx(rotation)
-    assert not turns.numbers.any()
+    assert not turns.sampled
+
+
+def test_its_tensors_are_all_it_takes_to_go_on() -> None:
+    augmentation = lila.Rotation2d(init=1.6)
+    running, batch = trained("radius", augmentation)
+    first, second = (FullTurns(augmentation, learned(augmentation)) for _ in range(2))
+    look(first, running, batch, hyper_steps=range(1, 30))
+    second.load_tensors({name: tensor.clone() for name, tensor in first.tensors().items()}, running)
+    for turns in (first, second):
+        look(turns, running, batch, hyper_steps=range(30, 60))
+    for name, tensor in first.tensors().items():
+        assert torch.equal(second.tensors()[name], tensor)
+
+
+def test_angles_take_turns() -> None:
+    """The first does not gain from a full turn, and is not looked at for ever."""
+    one, other = lila.Rotation2d(init=1.0), lila.Rotation2d(init=1.6)
+    augmentation = lila.Compose(one, other)
+    running, batch = trained("side", augmentation)
+    turns, seen = FullTurns(augmentation, learned(augmentation)), []
+    for _ in range(3):
+        look(turns, running, batch, hyper_steps=range(4, 68, 4))
+        seen.append(int(turns.tensors()["numbers"][0]))
+    assert seen == [1, 0, 1]
 
 
 def test_ranges_that_are_not_learned_stay() -> None:
     augmentation = lila.Rotation2d(init=1.6)
-    assert len(FullTurns(augmentation, []).numbers) == 0
+    running, batch = trained("radius", augmentation)
+    look(FullTurns(augmentation, []), running, batch, hyper_steps=range(100))
+    assert augmentation.ranges["rotation"] == pytest.approx(1.6)
 
 
 def test_angles_of_every_family_have_a_full_turn() -> None:

@@ -49,10 +49,6 @@ class CurvatureSum:
 
         return sum_of_inners(map(added, self._zeros.contributions(tape, columns)), cotangent.tensors())
 
-    def pair(self, tape: Tape, columns: Columns, cotangent: Structure) -> Tensor:
-        """Return the inner product of a recorded batch's curvature with a cotangent, and add nothing."""
-        return sum_of_inners(self._zeros.contributions(tape, columns), cotangent.tensors())
-
     def scale(self, factor: float) -> None:
         """Multiply the sum by a factor."""
         for tensor in self._tensors:

@@ -27,6 +27,8 @@ from lila._util.ranks import ALONE
 from lila.augment.noise import Draw
 from lila.curvature import CurvatureSum, Structure
 from lila.curvature.audit import Positions
+from lila.curvature.autograd.tape import Tape
+from lila.curvature.roots import Columns
 from lila.data.examples import Batch
 from lila.errors import ArgumentError
 from lila.laplace.evidence import Evidence
@@ -127,31 +129,20 @@ class RunningEvidence:
             check_finite(f"gradient of the evidence in {name}", gradient)
         return scaled
 
-    @torch.no_grad()
-    def objective(self, batch: Batch, draw: Draw) -> float:
-        """Return [log-likelihood of B - 1/2 <P, curvature of B>], which `add` has the gradient of, and change nothing.
-
-        Between two values of the hyperparameters it changes by no more than the evidence does, but for the factor
-        N / |B| and the choice of examples: log|H| is concave in H, and P its gradient where it was decomposed. (For
-        Kronecker factors it is concave in each factor.)
+    def recorded(self, batch: Batch, draw: Draw, *, differentiable: bool) -> tuple[Tensor, Tape, Columns]:
+        """Return the log-likelihoods of some examples, the recording of their pass, and the columns to pull back.
 
         Args:
-            batch: examples; with several processes, this one's share of them.
+            batch: at most as many examples as a microbatch has.
             draw: their noise.
+            differentiable: whether gradients in the hyperparameters are wanted.
         """
-        assert self.cotangent is not None, "it was decomposed"
-        sum_ = torch.zeros((), dtype=torch.float64, device=self._numbers.device)
-        with self.evidence.ranks.together(sum_.device):
-            for part in batch.split(self.evidence.microbatch):
-                log_likelihoods, tape, columns = replace(self._pass, draw=draw).recorded(part, False)
-                sum_ += log_likelihoods.sum() - 0.5 * self.total.pair(tape, columns, self.cotangent)
-        self.evidence.ranks.sum_([sum_])
-        return float(sum_)
+        return replace(self._pass, draw=draw).recorded(batch, differentiable)
 
     def _part(self, batch: Batch, draw: Draw, differentiable: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Return the log-likelihood of some examples, 1/2 <P, curvature>, and sums that tell how well they fit."""
-        pass_, likelihood = replace(self._pass, draw=draw), self.evidence.likelihood
-        log_likelihoods, tape, columns = pass_.recorded(batch, differentiable)
+        likelihood = self.evidence.likelihood
+        log_likelihoods, tape, columns = self.recorded(batch, draw, differentiable=differentiable)
         self._positions.check(tape, batch.x)
         with torch.set_grad_enabled(differentiable):
             log_likelihood = log_likelihoods.sum()
@@ -218,10 +209,19 @@ class RunningEvidence:
         self._numbers[_OCCAM_FACTOR] = self.evidence.assess(0.0, whole).occam_factor
 
     def _of_all(self) -> Structure:
-        """Return the curvature of all N examples, scaled up from the sums of all processes, decomposed."""
+        """Return the curvature of all N examples from the running averages, decomposed."""
         if not self.weight:
             raise ArgumentError("Nothing was added to the running averages yet, so there is no curvature.")
-        whole = CurvatureSum(self.total.structure().scaled(self.examples / self.weight))
+        return self.whole(self.total, self.weight)
+
+    def whole(self, total: CurvatureSum, weight: float) -> Structure:
+        """Return the curvature of all N examples, scaled up from the sums of all processes, decomposed.
+
+        Args:
+            total: this process's sum, which is not changed.
+            weight: the number of examples that the sums of all processes are worth.
+        """
+        whole = CurvatureSum(total.structure().scaled(self.examples / weight))
         whole.sum_over(self.evidence.ranks)
         curvature = whole.structure()
         for name, tensor in curvature.factors().items():

@@ -178,7 +178,7 @@ def resume(
                 discard_result(folder)  # of a run that was stopped, and goes on
         start_alike(state, settings, data, ranks)
         if state.hyper is not None:
-            state.hyper.running.leave_to_first()
+            state.hyper.leave_to_first()
         writer = CheckpointWriter(folder, description.run, state.history) if ranks.first else None
         watchers = Watchers(callbacks, way, writer, description.task, description.baseline)
         run = train(state, data, settings, test=test, watchers=watchers, ranks=ranks)

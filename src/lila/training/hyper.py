@@ -73,6 +73,7 @@ class HyperOptimiser(HyperState):
         likelihood: the likelihood of the targets.
         prior: the prior over the weights.
         running: the running evidence.
+        full_turns: what is known of the evidence of full turns, for ranges of angles that came to rest half-way.
         taken: the number of batches so far.
         hyper_steps: the number of hyper-steps so far.
         prior_moves: whether prior precisions and observation noise follow the evidence by now.
@@ -234,7 +235,7 @@ class HyperOptimiser(HyperState):
         running.evidence.model.augmentation.saturate_()
         if self.ranges_move:
             progress = self.taken / self.steps
-            self.full_turns.look(running, batch, draw, hyper_step=self.hyper_steps, progress=progress)
+            self.full_turns.look(running, batch, draw, count, hyper_step=self.hyper_steps, progress=progress)
         self._advance()
 
     def _advance(self) -> None:

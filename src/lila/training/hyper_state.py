@@ -37,8 +37,9 @@ class HyperState:
     def tensors(self) -> dict[str, Tensor]:
         """Return as named tensors, not copied, all that changes beside the hyperparameters themselves."""
         counts = (self.taken, self.hyper_steps, self._seen, self._decompose_at, self.prior_moves, self.ranges_move)
-        named = {"counts": torch.tensor(counts), "full_turns": self.full_turns.numbers}
+        named = {"counts": torch.tensor(counts)}
         named |= {f"running.{name}": tensor for name, tensor in self.running.tensors().items()}
+        named |= {f"full_turns.{name}": tensor for name, tensor in self.full_turns.tensors().items()}
         for name, optimiser in self.optimisers.items():
             named |= optimiser_tensors(name, optimiser)
         return named
@@ -65,13 +66,25 @@ class HyperState:
         """Put back what `tensors` returned."""
         try:
             self.taken, self.hyper_steps, self._seen, self._decompose_at, prior, ranges = tensors["counts"].tolist()
-            self.full_turns.numbers.copy_(tensors["full_turns"])
             self.running.load_tensors(without_prefix(tensors, "running."))
+            self.full_turns.load_tensors(without_prefix(tensors, "full_turns."), self.running)
         except (KeyError, ValueError, RuntimeError) as error:
             raise ArgumentError(f"This is not the state of a HyperOptimiser of such a network: {error}") from error
         self.prior_moves, self.ranges_move = bool(prior), bool(ranges)
         for name, optimiser in self.optimisers.items():
             load_optimiser_tensors(name, optimiser, tensors)
+
+    def consolidate(self) -> None:
+        """Add the sums of all processes up in the first one, so that its state is complete; the others begin anew."""
+        self.running.consolidate()
+        for sampled in self.full_turns.sampled:
+            sampled.consolidate()
+
+    def leave_to_first(self) -> None:
+        """Clear the sums over examples, unless this is the first process."""
+        self.running.leave_to_first()
+        for sampled in self.full_turns.sampled:
+            sampled.leave_to_first()
 
     def _hyperparameters(self) -> dict[str, Tensor]:
         owners = {"augmentation": self.model.augmentation, "likelihood": self.likelihood, "prior": self.prior}

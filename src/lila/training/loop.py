@@ -109,7 +109,7 @@ def train(
             record = replace(record, readable_ranges=dict(state.model.augmentation.readable_ranges(shape)))
             state.epoch += 1
             if state.hyper is not None:
-                state.hyper.running.consolidate()
+                state.hyper.consolidate()
             state.history.append(record)
             keep()
             due = state.epoch == settings.epochs or state.epoch % settings.checkpoint_every == 0
