@@ -42,6 +42,8 @@ def assert_same(one: Any, other: Any) -> None:
         assert one[name] == pytest.approx(other[name], rel=1e-8, abs=1e-10), name
 
 
+FULL_TURN: dict[str, Any] = {"epochs": 60, "batch_size": 25, "microbatch": 25, "samples": 8, "hyper_every": 1}
+FULL_TURN |= {"eta_lr": 1e-4, "eta_lr_end": 1e-4}  # so that a look at the full turn alone gets there
 CASES: dict[str, dict[str, Any]] = {
     "kron": {},
     "streamed": {"stream": True, "settings": {"batch_size": 3}},
@@ -51,6 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
     "full": {"settings": {"structure": "full", "passes": "exact"}},
     "sampled": {"settings": {"passes": "sampled", "curvature": "ef"}},
     "augerino": {"settings": {"method": "augerino"}},
+    "full_turn": {"start": 1.6, "count": 100, "settings": FULL_TURN},
 }
 """What processes do. The last of the streamed batches of three examples has two, fewer than there are processes."""
 
@@ -97,6 +100,7 @@ def test_processes_agree_with_one(case: str, together: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_agree_with_one_in_every_case(case: str, processes: int, tmp_path: Path) -> None:
     alone = worker.found(tmp_path, CASES[case], Ranks())
+    assert (alone["ranges"]["rotation"] > 3.0) == (case == "full_turn")
     done = torchrun(processes, tmp_path, case=CASES[case])
     assert done.returncode == 0, done.stderr
     assert_agree(case, [found(tmp_path / "case", rank) for rank in range(processes)], alone)

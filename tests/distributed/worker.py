@@ -80,7 +80,7 @@ def found(folder: Path, todo: dict[str, Any], ranks: Ranks) -> dict[str, Any]:
     arguments: dict[str, Any] = {"test": examples(1), "progress": "silent"}
     run_folder = folder / "run" if todo.get("folder") else None
     net = network(ranks.rank)  # the first process's weights are everyone's
-    augmentation = lila.Rotation2d(init=0.3)
+    augmentation = lila.Rotation2d(init=todo.get("start", 0.3))
     with watched_error_bars() as hessians:
         if todo.get("resume"):
             run = lila.resume(run_folder or folder, net, data, augmentation, **arguments)
