@@ -60,6 +60,7 @@ class Coupling:
         return f"{self.first} and {self.second} {how}, correlation {self.correlation:.2f}"
 
 
+@suggests_arguments
 @dataclass(frozen=True)
 class FullTurn:
     """A range of angles, and what its parameter would be if it were the full turn.
